@@ -1,9 +1,18 @@
-// gift: the command line. Registers the subcommands; each lives in its own cmd_*.cpp.
+// gift: the command line. Each command is one line in the table below and lives in its own cmd_*.cpp.
 #include <cstdio>
+#include <exception>
 
-#include "gift/version.hpp"
+#include "cli.hpp"
 
-int main() {
-  std::printf("gift %s\n", gift::version());
-  return 0;
+int main(int argc, char** argv) {
+  using namespace gift::cli;
+  try {
+    const std::vector<Command> commands = {
+        // name, what `gift --help` says about it, the function in cmd_*.cpp; in order of name
+    };
+    return run_gift(argc, argv, commands);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gift: internal error: %s\n", error.what());
+    return exit_failed;
+  }
 }
