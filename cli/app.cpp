@@ -89,7 +89,7 @@ int explain(const CLI::ParseError& error, const CLI::App& app, const CLI::App* c
   const std::string name = command ? command->get_name() : "";
   std::string what = one_line(error.what());
   if (!command && !first_argument) what = "a command is required";
-  if (!command && first_argument && *first_argument != '-') what = "'" + std::string(first_argument) + "' is not a command";
+  if (!command && first_argument) what = "'" + std::string(first_argument) + "' is not a command or option";
   const std::string message = what + " (see gift " + (command ? name + " " : "") + "--help)";
   std::fprintf(stderr, "gift%s: %s\n", command ? (" " + name).c_str() : "", message.c_str());
   if (!json_path.empty() && check_writable(json_path).ok()) {

@@ -1,0 +1,1 @@
+"$GIFT" --version

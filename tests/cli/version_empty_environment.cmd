@@ -1,0 +1,1 @@
+env -i "$GIFT" --version | head -n 1
