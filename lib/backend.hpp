@@ -44,8 +44,12 @@ class Backend {
   virtual Status commit(const CommitArgs& args) const = 0;
   virtual Status rollback(const RollbackArgs& args) const = 0;
 
-  /// R <- R T_old^-1 T_new (right), T_new T_old^-1 R (left): a whitened residual at a refresh. Null basis: identity.
-  virtual Status re_express(const TensorPlan& old_plan, const TensorPlan& new_plan, float* residual) const = 0;
+  /// Moves residuals from one plan's coordinates to another's, at a refresh of bases; nothing is lost. Where the coordinates that
+  /// are quantised change (whiten, or another geometry), the owner's residual (own shard's rows, may be null) is mapped back,
+  /// folded into the sender's (times world for a mean, since one rank carries it) and zeroed. Then a residual that lives in
+  /// whitened coordinates (EncodeArgs) becomes R T_old^-1 T_new.
+  virtual Status re_express(const TensorPlan& old_plan, const TensorPlan& new_plan, int shard, float* owner_residual,
+                            float* residual) const = 0;
 
   /// One code a value (no packing), as the formats round them. `key` is used by Rounding::sr only; index counts from
   /// `first_index`.

@@ -29,16 +29,20 @@ struct EncodeStats {
   std::uint64_t saturated = 0;     ///< elements whose scaled value lay beyond the largest code
   std::uint64_t top_codes = 0;     ///< elements that got the largest code of either sign (the paper's upper-end hits)
   std::uint64_t bottom_codes = 0;  ///< non-zero elements that got code 0 (the paper's lower-end hits)
-  double error_energy = 0;         ///< sum over elements of (X - decode(encode(X)))^2, original coordinates where that is free
-  double energy = 0;               ///< sum of X^2
+  double error_energy = 0;  ///< sum of the squared quantisation error of finite elements, in the coordinates that are quantised
+  double energy = 0;        ///< sum of X^2 (hadamard and whiten: of the transformed X, so that the two can be compared)
 };
 
 /// Leg 1. X = W + R; what travels is encode(X); R becomes X - decode(own payloads). (left and both: a row that is zero here is
-/// fed back like any other; `commit` clears it when all ranks agree that it is zero.) A row with a non-finite X does not write R.
+/// fed back like any other; `commit` clears it when all ranks agree that it is zero.) A row in which anything is not finite does
+/// not write R. R is in the original coordinates, but for whiten on the right side alone: there X = W T + R, and R stays in the
+/// whitened coordinates, which is one map less a step. (A left map mixes rows, and rows that are zero have to stay exactly zero,
+/// which only the original coordinates can say.)
 struct EncodeArgs {
   const TensorPlan* tensor = nullptr;
   const void* input = nullptr;           ///< rows x cols, row-major, tensor->dtype, any alignment; not modified
   float* residual = nullptr;             ///< rows x cols, or null without error feedback
+  std::uint8_t* row_written = nullptr;   ///< out: rows of them, 1 where R was written, else 0; null without error feedback
   std::span<std::byte* const> payloads;  ///< world of them; payloads[k] has leg1[k].total_bytes, all of which are written
   RoundingKey key;                       ///< stage 0
   EncodeStats* stats = nullptr;          ///< overwritten
@@ -64,12 +68,14 @@ struct DecodeArgs {
   const TensorPlan* tensor = nullptr;
   int leg = 2;                                 ///< 1: decode one sender's own payloads, as if it were alone
   std::span<const std::byte* const> payloads;  ///< world of them, shard order
+  bool non_finite = false;                     ///< the tensor is flagged: the output is all NaN, payloads are not read
   void* output = nullptr;                      ///< rows x cols, tensor->dtype, any alignment; may be the encode's input
   std::uint64_t* overflowed = nullptr;         ///< finite values that became Inf in F16 or BF16; may be null
 };
 
 /// After a reduce that no rank flagged: the owner's residual becomes quantised - decode(own leg-2 elements), left_loss goes
-/// through U_L into the sender's residual, rows that all ranks had zero get a zero residual.
+/// through U_L into the sender's residual, rows that all ranks had zero get a zero residual. (Left whiten keeps the owner's
+/// residual of such a row: in the coordinates that are quantised the row is not zero.)
 struct CommitArgs {
   const TensorPlan* tensor = nullptr;
   int shard = 0;
@@ -81,11 +87,12 @@ struct CommitArgs {
 };
 
 /// After a flagged tensor or any error past encode: the residual becomes (R_new + decode(own payloads)) - W, for the rows that
-/// encode wrote.
+/// encode wrote. (The owner's residual needs nothing: only `commit` writes it.)
 struct RollbackArgs {
   const TensorPlan* tensor = nullptr;
-  const void* input = nullptr;             ///< the W that was encoded, intact
-  std::span<const std::byte* const> leg1;  ///< own payloads, world of them
+  const void* input = nullptr;                ///< the W that was encoded, intact
+  const std::uint8_t* row_written = nullptr;  ///< what encode wrote there
+  std::span<const std::byte* const> leg1;     ///< own payloads, world of them
   float* residual = nullptr;
 };
 
@@ -106,7 +113,7 @@ class GIFT_API Codec {
   Status commit(const CommitArgs& args) const;
   Status rollback(const RollbackArgs& args) const;
 
-  /// One tensor, one rank: output <- decode(encode(input)), the payload's bytes in `payload_bytes` if not null.
+  /// One tensor, one rank, first leg only: output <- decode(encode(input)), the payload's bytes in `payload_bytes` if not null.
   Status round_trip(const TensorPlan& tensor, const void* input, float* residual, void* output, const RoundingKey& key,
                     EncodeStats* stats, std::int64_t* payload_bytes) const;
 
