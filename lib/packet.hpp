@@ -17,11 +17,48 @@ inline constexpr std::int64_t packet_header_bytes = 192;
 /// Header flags.
 inline constexpr std::uint16_t flag_non_finite = 1;  ///< the sender's tensor (leg 1) or the sum (leg 2) holds NaN or Inf
 inline constexpr std::uint16_t flag_error = 2;       ///< the sender found an error: see `error`; the payload is zeros
+inline constexpr std::uint16_t flag_non_zero = 4;    ///< some X is not zero (leg 1: the sender's; leg 2: any sender's)
+
+/// What an error that travels is about. The values are stable.
+enum class Field : std::uint8_t {
+  none = 0,  ///< the code says it all
+  // Header fields on which ranks can differ (compare_header), in the order in which they are looked at.
+  step = 1,
+  tensor_id = 2,
+  sender = 3,
+  world = 4,
+  shard = 5,
+  rows = 6,
+  cols = 7,
+  row_begin = 8,
+  row_end = 9,
+  format = 10,
+  granularity = 11,
+  block = 12,
+  rounding = 13,
+  mx_scale = 14,
+  geometry = 15,
+  side = 16,
+  rank_right = 17,
+  rank_left = 18,
+  basis = 19,  ///< value and expectation are the first eight bytes of the hash
+  payload_bytes = 20,
+  leg = 21,
+  // Packets that cannot be used.
+  header_bytes = 32,
+  payload_hash = 33,
+  // Arguments of a call.
+  buffer_count = 48,   ///< elements in a caller's buffer
+  buffer_null = 49,    ///< a null buffer
+  buffer_twice = 50,   ///< the same tensor given twice; value: index
+  buffer_tensor = 51,  ///< a tensor index outside of the plan; value: index, expected: tensors in the plan
+  pending = 52,        ///< reduce called before wait
+};
 
 /// An error that travels: every rank rebuilds the same message from it.
 struct WireError {
   Code code = Code::ok;
-  std::uint8_t field = 0;      ///< which header field differed (packet.cpp names them), 0: see code
+  Field field = Field::none;
   std::uint32_t rank = 0;      ///< the rank it is about
   std::uint64_t value = 0;     ///< what that rank had
   std::uint64_t expected = 0;  ///< rank 0's value
