@@ -67,6 +67,9 @@ Result<std::shared_ptr<const Backend>> open_backend(const std::string& name);
 std::shared_ptr<const Backend> make_ref_backend();
 std::shared_ptr<const Backend> make_cpu_backend();
 
+/// ref/ref_linalg.cpp: the linear algebra of the CPU backends, checked once at first use.
+const LinAlg& cpu_linalg();
+
 /// The backend behind a Codec, for the library's own use.
 const Backend& backend_of(const Codec& codec);
 

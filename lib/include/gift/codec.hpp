@@ -15,6 +15,8 @@
 
 namespace gift {
 
+class Backend;  // private: the verbs of a device
+
 /// What stochastic rounding draws from (SPEC "Rounding"). Equal keys give equal bytes.
 struct RoundingKey {
   std::uint64_t seed = 0;
@@ -118,6 +120,7 @@ class GIFT_API Codec {
                     EncodeStats* stats, std::int64_t* payload_bytes) const;
 
  private:
+  friend const Backend& backend_of(const Codec& codec);  // backend.hpp
   Codec();
   struct Body;
   std::unique_ptr<Body> body_;
