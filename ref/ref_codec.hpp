@@ -43,12 +43,13 @@ std::uint16_t to_bf16_sr(float x, std::uint32_t word) noexcept;
 std::uint8_t to_e4m3_up(float x) noexcept;
 
 /// One conversion by name. `word` is looked at by Rounding::sr only; e8m0 (the ceil rule) and f16 (as IEEE says) are never
-/// stochastic. One code a value: Backend::convert and Backend::expand of the reference.
+/// stochastic.
 std::uint16_t convert_one(Element element, Rounding rounding, float x, std::uint32_t word) noexcept;
 float expand_one(Element element, std::uint16_t code) noexcept;
-void convert(Element element, Rounding rounding, const RoundingKey& key, std::uint64_t first_index, std::span<const float> in,
-             std::span<std::uint16_t> out) noexcept;
-void expand(Element element, std::span<const std::uint16_t> in, std::span<float> out) noexcept;
+/// Many of them, one code a value; in and out have equal lengths (Backend::convert and Backend::expand).
+void convert_values(Element element, Rounding rounding, const RoundingKey& key, std::uint64_t first_index,
+                    std::span<const float> in, std::span<std::uint16_t> out) noexcept;
+void expand_codes(Element element, std::span<const std::uint16_t> in, std::span<float> out) noexcept;
 
 /// Largest magnitude of the finite values of `count` numbers (0 if none): NaN and Inf are flagged elsewhere and must not spoil
 /// other rows.

@@ -124,15 +124,15 @@ float expand_one(Element element, std::uint16_t code) noexcept {
   return 0;
 }
 
-void convert(Element element, Rounding rounding, const RoundingKey& key, std::uint64_t first_index, std::span<const float> in,
-             std::span<std::uint16_t> out) noexcept {
+void convert_values(Element element, Rounding rounding, const RoundingKey& key, std::uint64_t first_index,
+                    std::span<const float> in, std::span<std::uint16_t> out) noexcept {
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::uint32_t word = rounding == Rounding::sr ? random_word(key, Stage::sender, first_index + i) : 0;
     out[i] = convert_one(element, rounding, in[i], word);
   }
 }
 
-void expand(Element element, std::span<const std::uint16_t> in, std::span<float> out) noexcept {
+void expand_codes(Element element, std::span<const std::uint16_t> in, std::span<float> out) noexcept {
   for (std::size_t i = 0; i < in.size(); ++i) out[i] = expand_one(element, in[i]);
 }
 

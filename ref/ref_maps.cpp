@@ -52,9 +52,9 @@ Projections deflate(const Kernels& k, const TensorPlan& t, Floats& x) {
 }  // namespace
 
 const Kernels& scalar_kernels() noexcept {
-  static const Kernels kernels = {finite_amax,  encode_elements,  decode_elements, project_right,
-                                  project_left, add_outer_right,  add_outer_left,  scale_columns,
-                                  scale_rows,   hadamard_forward, hadamard_inverse};
+  static const Kernels kernels = {finite_amax,   encode_elements,  decode_elements, convert_values, expand_codes,
+                                  project_right, project_left,     add_outer_right, add_outer_left, scale_columns,
+                                  scale_rows,    hadamard_forward, hadamard_inverse};
   return kernels;
 }
 

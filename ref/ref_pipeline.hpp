@@ -17,6 +17,8 @@ struct Kernels {
   decltype(&ref::finite_amax) finite_amax;
   decltype(&ref::encode_elements) encode_elements;
   decltype(&ref::decode_elements) decode_elements;
+  decltype(&ref::convert_values) convert_values;
+  decltype(&ref::expand_codes) expand_codes;
   decltype(&ref::project_right) project_right;
   decltype(&ref::project_left) project_left;
   decltype(&ref::add_outer_right) add_outer_right;
@@ -80,9 +82,9 @@ Status commit(const Kernels& kernels, const CommitArgs& args);
 Status rollback(const Kernels& kernels, const RollbackArgs& args);
 Status re_express(const Kernels& kernels, const TensorPlan& old_plan, const TensorPlan& new_plan, int shard,
                   float* owner_residual, float* residual);
-Status convert(Element element, Rounding rounding, const RoundingKey& key, std::uint64_t first_index, std::span<const float> in,
-               std::span<std::uint16_t> out);
-Status expand(Element element, std::span<const std::uint16_t> in, std::span<float> out);
+Status convert(const Kernels& kernels, Element element, Rounding rounding, const RoundingKey& key, std::uint64_t first_index,
+               std::span<const float> in, std::span<std::uint16_t> out);
+Status expand(const Kernels& kernels, Element element, std::span<const std::uint16_t> in, std::span<float> out);
 
 /// A backend over a table of kernels.
 std::shared_ptr<const Backend> make_pipeline_backend(const char* name, std::string description, const Kernels& kernels);
