@@ -44,16 +44,6 @@ std::string find_json_path(int argc, char** argv) {
   return "";
 }
 
-/// Before hours of work: can the report be written where it is wanted?
-Status check_writable(const std::string& path) {
-  if (path.empty()) return {};
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return {Code::io, path + ": is a directory, not a file to write"};
-  const auto folder = std::filesystem::path(path).parent_path();
-  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return {};
-  return {Code::io, path + ": cannot write there: " + std::strerror(errno)};
-}
-
 int write_report(Context& context, const std::string& json_path, int code) {
   if (json_path.empty() || !context.speaks()) return code;
   const Status status = context.json.write(json_path);
@@ -103,6 +93,15 @@ int explain(const CLI::ParseError& error, const CLI::App& app, const CLI::App* c
 }
 
 }  // namespace
+
+Status check_writable(const std::string& path) {
+  if (path.empty()) return {};
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return {Code::io, path + ": is a directory, not a file to write"};
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return {};
+  return {Code::io, path + ": cannot write there: " + std::strerror(errno)};
+}
 
 int run_gift(int argc, char** argv, const std::vector<Command>& commands) {
   CLI::App app("Compressed gradient collectives in the coordinates of the gradient", "gift");

@@ -98,6 +98,9 @@ int run_gift(int argc, char** argv, const std::vector<Command>& commands);
 /// One line out of any text: line breaks become "; ".
 std::string one_line(const std::string& text);
 
+/// Before hours of work: can a file be written there? Ok for an empty path.
+Status check_writable(const std::string& path);
+
 /// Options whose values are read strictly (numbers.hpp); a bad value is a usage error that names option, value and rule.
 CLI::Option* add_size(CLI::App& app, const std::string& names, std::int64_t& value, const std::string& help);
 CLI::Option* add_sizes(CLI::App& app, const std::string& names, std::vector<std::int64_t>& values, const std::string& help);
@@ -110,5 +113,6 @@ CLI::Option* add_percent(CLI::App& app, const std::string& names, double& value,
 CLI::Option* add_words(CLI::App& app, const std::string& names, std::vector<std::string>& values, const std::string& help);
 
 // The commands.
+Run add_fidelity(CLI::App& app);
 
 }  // namespace gift::cli

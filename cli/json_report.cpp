@@ -1,15 +1,11 @@
 // Building and writing the JSON report.
 #include "json_report.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "gift/safetensors.hpp"
 #include "gift/version.hpp"
 #include "numbers.hpp"
 
@@ -76,23 +72,8 @@ std::string JsonReport::text() const {
 }
 
 Status JsonReport::write(const std::string& path) const {
-  const auto failed = [&](const char* what) { return Status(Code::io, path + ": cannot " + what + ": " + std::strerror(errno)); };
-  const std::string bytes = text(), temporary = path + ".tmp" + std::to_string(getpid());
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return failed("create");
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t wrote = ::write(file, bytes.data() + done, bytes.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) break;
-    done += static_cast<std::size_t>(wrote);
-  }
-  Status status;
-  if (done < bytes.size() || fsync(file) != 0) status = failed("write");
-  if (close(file) != 0 && status.ok()) status = failed("close");
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) status = failed("rename into place");
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  const std::string bytes = text();
+  return write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
 
 }  // namespace gift::cli
