@@ -33,6 +33,7 @@ struct TensorReport {
   std::int32_t non_finite_rank = -1;  ///< the lowest such rank; -1 if it arose in a sum
   std::uint64_t saturated = 0;        ///< local
   std::uint64_t overflowed = 0;       ///< values that did not fit the caller's F16 or BF16
+  bool vanished = false;              ///< some rank's gradient (with its residual) is not zero, and yet the result is all zero
   double local_rel_l2 = 0;            ///< local: |X - decode(encode(X))| / |X| of this rank's own encode
 };
 
@@ -55,14 +56,17 @@ class GIFT_API Session {
   const Plan& plan() const noexcept;
   std::uint64_t step() const noexcept;
 
-  /// Starts reducing `buffers` (each tensor at most once). All tensors of the plan: no extra message. A subset: ranks compare
-  /// their lists first. A rank whose arguments are wrong still takes part, so that every rank returns the same error and none
-  /// waits.
+  /// Reduces `buffers` (each tensor at most once) up to the point where every rank holds every shard; they must stay untouched
+  /// until `wait`. All tensors of the plan: no extra message. Fewer: ranks compare their lists first. A rank whose arguments are
+  /// wrong still takes part, so that every rank returns the same error and none waits. After an error that all ranks saw
+  /// (arguments, disagreement, a damaged packet) buffers and residuals are as they were, and the session can be used again. After
+  /// any other error (a rank that is gone, a packet damaged for one receiver alone) all ranks' sessions are closed and say why.
   Status reduce(std::span<const TensorBuffer> buffers);
-  /// Completes it: results are in the buffers. On an error the buffers are as they were and residuals are put back.
+  /// Completes it: results are in the buffers, residuals are committed, the step counts one up.
   Result<ReduceReport> wait();
 
-  /// Replaces bases (a refresh). Collective. Residuals that live in a basis are re-expressed, nothing is lost.
+  /// Replaces bases (a refresh). Collective. Residuals that live in a basis are re-expressed, nothing is lost. Errors leave the
+  /// session as it was, on all ranks.
   Status set_bases(const BasisSet& bases);
 
   /// Residuals, counters, seed and step by parameter name, in one safetensors file a rank. Crash-safe. Not collective.
