@@ -129,6 +129,9 @@ Result<TensorSize> safetensors_size(std::string_view dtype, const std::vector<st
 
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, std::int64_t data_bytes) {
   if (json.empty() || json.front() != '{') return Status(Code::bad_file, "the header does not begin with '{'");
+  if (const std::size_t nul = json.find('\0'); nul != std::string_view::npos) {  // the parser would take it for the end
+    return Status(Code::bad_file, "the header is not valid JSON (byte " + std::to_string(nul + 1) + " of it)");
+  }
   HeaderEvents events;
   const bool parsed = nlohmann::json::sax_parse(json.begin(), json.end(), &events);
   if (!parsed) return Status(Code::bad_file, events.error.empty() ? "the header is not valid JSON" : events.error);
