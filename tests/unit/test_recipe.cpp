@@ -169,6 +169,7 @@ TEST_CASE("recipe: faults name line, column and what is valid") {
   };
   for (const auto& [text, message] : faults) CHECK(fault(text) == message);
   CHECK(fault("op = ").starts_with("r.toml:1:"));
+  for (const char* header : {"[=]", "[[=]]", "[[\x01]]", "[;", "[*]", "[a.=]"}) CHECK(fault(header).starts_with("r.toml:1:"));
   CHECK(fault("op = 'sum'\nop = 'mean'").starts_with("r.toml:2:"));
   CHECK(fault("op = \"\xFF\"").starts_with("r.toml:1:"));
   CHECK(fault(std::string("op\0 = 'sum'", 11)).starts_with("r.toml:1:"));
