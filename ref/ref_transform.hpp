@@ -27,5 +27,10 @@ void hadamard_forward(float* x, std::int64_t rows, std::int64_t cols, std::int32
 void hadamard_inverse(float* x, std::int64_t rows, std::int64_t cols, std::int32_t block) noexcept;
 /// -1 or +1: low bit of word 0 of Philox with counter 0 and the column as key.
 float column_sign(std::int64_t column) noexcept;
+void apply_column_signs(float* x, std::int64_t rows, std::int64_t cols) noexcept;
+struct HadamardScales {
+  float forward, back;  ///< 2^-ceil(k/2), 2^-floor(k/2)
+};
+HadamardScales hadamard_scales(std::int32_t block) noexcept;
 
 }  // namespace gift::ref

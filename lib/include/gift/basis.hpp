@@ -39,10 +39,11 @@ struct LayerBasis {
   GeometryKind kind = GeometryKind::deflate;
   Side side = Side::none;
   SideBasis right, left;
-  Hash128 hash;              ///< of little-endian U, D, D', side, shape; set by seal()
-  std::string source;        ///< "gradients", "activations", ...: where U came from
-  std::int64_t step = -1;    ///< training step of the newest sample
-  std::int64_t samples = 0;  ///< rows of the factor that were seen
+  Hash128 hash;                      ///< of little-endian U, D, D', side, shape; set by seal()
+  std::string source;                ///< "gradients", "activations", ...: where U came from
+  std::int64_t step = -1;            ///< training step of the newest sample
+  std::int64_t samples = 0;          ///< rows of the factor that were seen
+  double exponent = 0, damping = 0;  ///< whiten: what D was made with (informative: D says it all)
 
   /// Checks shapes, finiteness and orthonormality, and computes `hash`. Must be called after any change.
   GIFT_API Status seal();
