@@ -57,6 +57,7 @@ float finite_amax(const float* x, std::int64_t count) noexcept;
 
 struct ElementCounts {
   std::uint64_t saturated = 0, top_codes = 0, bottom_codes = 0;
+  bool operator==(const ElementCounts&) const = default;
 };
 
 /// Encodes a rows x cols shard whose first row is row `first_row` of the tensor (for stochastic rounding). `tensor_amax` is the

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "catch.hpp"
+#include "fast_kernels.hpp"
 
 namespace codec_kit {
 namespace {
@@ -44,7 +45,21 @@ Floats decode_rows(const Path& path, const Encoded& e, std::int64_t begin, std::
 }  // namespace
 
 const std::vector<Path>& paths() {
-  static const std::vector<Path> all = {{"ref", gift::ref::encode_elements, gift::ref::decode_elements}};
+  static const std::vector<Path> all = [] {
+    std::vector<Path> list = {{"ref", gift::ref::encode_elements, gift::ref::decode_elements}};
+    for (const gift::fast::Kernels* k : gift::fast::available_kernels()) {
+      const auto encode = [k](const gift::FormatSpec& format, const gift::ElementLayout& layout, const float* x,
+                              std::int64_t first_row, float tensor_amax, const gift::RoundingKey& key, gift::ref::Stage stage,
+                              std::byte* out, gift::ref::ElementCounts* counts) {
+        gift::fast::encode_with(*k, format, layout, x, first_row, tensor_amax, key, stage, out, counts);
+      };
+      const auto decode = [k](const gift::FormatSpec& format, const gift::ElementLayout& layout, const std::byte* in,
+                              std::int64_t row_begin, std::int64_t row_end,
+                              float* x) { gift::fast::decode_with(*k, format, layout, in, row_begin, row_end, x); };
+      list.push_back({k->name, encode, decode});
+    }
+    return list;
+  }();
   return all;
 }
 
@@ -117,7 +132,9 @@ Floats round_trip(const std::string& format, const Matrix& m) {
   const Floats decoded = decode(paths()[0], expected);
   for (const Path& path : paths()) {
     INFO(path.name << " " << format);
-    REQUIRE(encode(path, format, m).payload == expected.payload);
+    const Encoded got = encode(path, format, m);
+    REQUIRE(got.payload == expected.payload);
+    REQUIRE(got.counts == expected.counts);
     REQUIRE(bits_of(decode(path, expected)) == bits_of(decoded));
   }
   return decoded;

@@ -17,11 +17,11 @@ namespace codec_kit {
 using Bytes = std::vector<std::byte>;
 using Floats = std::vector<float>;
 
-/// The encoders and decoders under test: the scalar reference, and the default path.
+/// The encoders and decoders under test: the scalar reference first, then the fast path for each instruction set of this machine.
 struct Path {
   const char* name;
-  decltype(&gift::ref::encode_elements) encode;
-  decltype(&gift::ref::decode_elements) decode;
+  std::function<std::remove_pointer_t<decltype(&gift::ref::encode_elements)>> encode;
+  std::function<std::remove_pointer_t<decltype(&gift::ref::decode_elements)>> decode;
 };
 const std::vector<Path>& paths();
 
