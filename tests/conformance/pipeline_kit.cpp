@@ -39,7 +39,8 @@ Floats gradient(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t k = 0; k < cols; ++k) {
       float value = 0.1f * random.normal();
-      for (int j = 0; j < strong; ++j) value += left[static_cast<std::size_t>(i * strong + j)] * right[static_cast<std::size_t>(k * strong + j)];
+      for (int j = 0; j < strong; ++j)
+        value += left[static_cast<std::size_t>(i * strong + j)] * right[static_cast<std::size_t>(k * strong + j)];
       x[static_cast<std::size_t>(i * cols + k)] = value * 0.01f;
     }
   }
@@ -67,7 +68,8 @@ Floats orthonormal(std::int64_t dim, std::int32_t rank, std::uint64_t seed) {
   Floats u(static_cast<std::size_t>(dim * rank));
   for (std::int64_t i = 0; i < dim; ++i) {
     for (std::int32_t j = 0; j < rank; ++j) {
-      u[static_cast<std::size_t>(i * rank + j)] = static_cast<float>(columns[static_cast<std::size_t>(j)][static_cast<std::size_t>(i)]);
+      u[static_cast<std::size_t>(i * rank + j)] =
+          static_cast<float>(columns[static_cast<std::size_t>(j)][static_cast<std::size_t>(i)]);
     }
   }
   return u;
@@ -132,10 +134,10 @@ gift::TensorPlan plan_of(const Case& c) {
 }
 
 const std::vector<std::string>& all_formats() {
-  static const std::vector<std::string> formats = {
-      "bf16",   "e4m3",        "e4m3:tensor", "e4m3:row",    "e4m3:block:16", "e5m2",         "e5m2:tensor", "mxfp8",   "mxfp8:floor",
-      "nvfp4",  "nvfp4:tensor", "mxfp4",      "mxfp4:floor", "e4m3:sr",       "e5m2:row:sr",  "mxfp8:sr",    "nvfp4:sr", "mxfp4:sr",
-      "fp32"};
+  static const std::vector<std::string> formats = {"bf16",         "e4m3",        "e4m3:tensor", "e4m3:row",    "e4m3:block:16",
+                                                   "e5m2",         "e5m2:tensor", "mxfp8",       "mxfp8:floor", "nvfp4",
+                                                   "nvfp4:tensor", "mxfp4",       "mxfp4:floor", "e4m3:sr",     "e5m2:row:sr",
+                                                   "mxfp8:sr",     "nvfp4:sr",    "mxfp4:sr",    "fp32"};
   return formats;
 }
 

@@ -159,7 +159,8 @@ StepResult Ranks::step(const std::vector<Floats>& inputs) {
 namespace {
 
 /// x <- x (I + U diag U^T), or (I + U diag U^T) x.
-void rank_update(const gift::SideBasis& side, const Doubles& diagonal, bool right, std::int64_t rows, std::int64_t cols, Doubles& x) {
+void rank_update(const gift::SideBasis& side, const Doubles& diagonal, bool right, std::int64_t rows, std::int64_t cols,
+                 Doubles& x) {
   const auto at = [](std::int64_t i, std::int64_t j, std::int64_t width) { return static_cast<std::size_t>(i * width + j); };
   Doubles y = x;
   for (std::int32_t j = 0; j < side.rank; ++j) {

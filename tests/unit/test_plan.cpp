@@ -61,7 +61,8 @@ FormatSpec format(const std::string& text) {
   return *parsed;
 }
 
-std::string refusal(const TensorDesc& desc, const std::string& wire, const GeometrySpec& g, const LayerBasisPtr& basis, int world = 2) {
+std::string refusal(const TensorDesc& desc, const std::string& wire, const GeometrySpec& g, const LayerBasisPtr& basis,
+                    int world = 2) {
   Result<TensorPlan> plan = plan_tensor(desc, format(wire), g, basis, false, ReduceOp::mean, world);
   REQUIRE_FALSE(plan.ok());
   CHECK(plan.status().code() == Code::invalid_argument);
@@ -86,7 +87,7 @@ TEST_CASE("matrix_view reads shapes by rule", "[plan]") {
   CHECK(view({2, 3, 4}, MatrixRule::convolution) == P(2, 12));
   CHECK(view({8, 3, 5, 7}) == P(8, 105));
   CHECK(view({8, 3, 5, 7}, MatrixRule::stack) == P(120, 7));
-  CHECK(view({0, huge, huge - 1}, MatrixRule::stack).first == 0);
+  CHECK(view({0, huge, 3}, MatrixRule::stack) == P(0, 3));
 }
 
 TEST_CASE("matrix_view refuses what does not fit", "[plan]") {
@@ -144,7 +145,8 @@ TEST_CASE("layouts cover rows and columns once, at multiples of 16, for any worl
           CHECK(p->bitmap_bytes == (rows + 7) / 8);
           CHECK(p->elem_offset >= p->bitmap_offset + p->bitmap_bytes);
           CHECK(p->total_bytes == p->elem_offset + p->elem.total_bytes);
-          for (const std::int64_t offset : {p->s_left_offset, p->bitmap_offset, p->elem_offset, p->total_bytes}) CHECK(offset % 16 == 0);
+          for (const std::int64_t offset : {p->s_left_offset, p->bitmap_offset, p->elem_offset, p->total_bytes})
+            CHECK(offset % 16 == 0);
         }
       }
       CHECK(row == 17);
@@ -174,8 +176,10 @@ TEST_CASE("geometry is resolved, and what does not fit is named", "[plan]") {
   CHECK(has(refusal(desc, "e4m3", wanted, nullptr), "needs a basis"));
   CHECK(has(refusal(desc, "e4m3", wanted, unit_basis(GeometryKind::deflate, Side::right, 8, 47, 4)),
             "length 47, the 8 x 48 matrix needs 48"));
-  CHECK(has(refusal(desc, "e4m3", wanted, unit_basis(GeometryKind::deflate, Side::right, 8, 48, 5)), "rank 5, the recipe asks for 4"));
-  CHECK(has(refusal(desc, "e4m3", geometry(GeometryKind::deflate, Side::right, 0), unit_basis(GeometryKind::deflate, Side::right, 8, 48, 9)),
+  CHECK(has(refusal(desc, "e4m3", wanted, unit_basis(GeometryKind::deflate, Side::right, 8, 48, 5)),
+            "rank 5, the recipe asks for 4"));
+  CHECK(has(refusal(desc, "e4m3", geometry(GeometryKind::deflate, Side::right, 0),
+                    unit_basis(GeometryKind::deflate, Side::right, 8, 48, 9)),
             "rank 9, expected 1 to 8"));
   CHECK(has(refusal(desc, "e4m3", wanted, unit_basis(GeometryKind::whiten, Side::right, 8, 48, 4)),
             "for whiten right, the recipe asks for deflate right"));
@@ -189,13 +193,14 @@ TEST_CASE("geometry is resolved, and what does not fit is named", "[plan]") {
   truncated.right.u.pop_back();
   CHECK(has(refusal(desc, "e4m3", wanted, std::make_shared<const LayerBasis>(truncated)), "191 numbers, expected 48 x 4"));
   CHECK(has(refusal(desc, "e4m3", geometry(GeometryKind::euclidean), nullptr, 0), "not 0"));
-  CHECK(has(refusal({"x", {huge, huge / 4}, Dtype::f32}, "fp32", geometry(GeometryKind::euclidean), nullptr), "[4294967296, 1073741824]"));
+  CHECK(has(refusal({"x", {huge, huge / 4}, Dtype::f32}, "fp32", geometry(GeometryKind::euclidean), nullptr),
+            "[4294967296, 1073741824]"));
 }
 
 TEST_CASE("empty tensors are planned without a basis", "[plan]") {
   for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{0}, {0, 16}, {16, 0}, {2, 0, 7}}) {
-    Result<TensorPlan> made =
-        plan_tensor({"e", shape, Dtype::f32}, format("nvfp4"), geometry(GeometryKind::deflate, Side::both, 4), nullptr, true, ReduceOp::sum, 3);
+    Result<TensorPlan> made = plan_tensor({"e", shape, Dtype::f32}, format("nvfp4"),
+                                          geometry(GeometryKind::deflate, Side::both, 4), nullptr, true, ReduceOp::sum, 3);
     INFO(made.status().message());
     REQUIRE(made.ok());
     for (const PayloadLayout& p : made->leg1) CHECK(p.total_bytes == 0);
@@ -205,7 +210,8 @@ TEST_CASE("empty tensors are planned without a basis", "[plan]") {
 TEST_CASE("a plan applies exemptions, checks names and counts bytes", "[plan]") {
   Recipe recipe;
   recipe.error_feedback = true;
-  const std::vector<TensorDesc> tensors = {{"w", {64, 128}, Dtype::f32}, {"norm", {128}, Dtype::f32}, {"small", {4, 8}, Dtype::bf16}};
+  const std::vector<TensorDesc> tensors = {
+      {"w", {64, 128}, Dtype::f32}, {"norm", {128}, Dtype::f32}, {"small", {4, 8}, Dtype::bf16}};
   Result<Plan> made = Plan::make(recipe, tensors, 4, BasisSet());
   INFO(made.status().message());
   REQUIRE(made.ok());
