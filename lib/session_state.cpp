@@ -45,8 +45,8 @@ Json header_of(const Plan& plan, std::size_t rank, std::uint64_t step, const std
     tensors[t.name] = one;
     std::vector<std::byte> number(8);
     put_u64(number.data(), states[i].committed);
-    for (const ConstBytes part :
-         {ConstBytes(number), ConstBytes(to_bytes(states[i].residual)), ConstBytes(to_bytes(states[i].owner_residual))}) {
+    const std::vector<std::byte> sent = to_bytes(states[i].residual), owned = to_bytes(states[i].owner_residual);
+    for (const ConstBytes part : {ConstBytes(number), ConstBytes(sent), ConstBytes(owned)}) {
       const Hash128 hash = xxh3_128(part);
       for (const std::uint8_t byte : hash.bytes) hashes.push_back(static_cast<std::byte>(byte));
     }
@@ -88,8 +88,7 @@ Status check_header(const Json& got, const Json& expected) {
     return {Code::mismatch,
             std::string(field.what) + " is " + found->dump() + ", this session has " + expected.at(field.key).dump()};
   }
-  for (const char* key : {"step"})
-    if (!got.contains(key) || !got.at(key).is_number_unsigned()) return bad(std::string("'") + key + "' is missing or no number");
+  if (!got.contains("step") || !got.at("step").is_number_unsigned()) return bad("'step' is missing or no number");
   if (!got.contains("tensors") || !got.at("tensors").is_object()) return bad("'tensors' is missing or no object");
   return {};
 }
