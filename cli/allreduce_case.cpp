@@ -62,8 +62,9 @@ class CaseRun {
     const Plan& plan = session_->plan();
     for (const TensorPlan& t : plan.tensors()) result_.count += t.elements();
     result_.bytes = 4 * result_.count;
-    result_.wire_ratio = plan.world() > 1 && plan.fp32_bytes_per_rank() > 0 ? plan.wire_bytes_per_rank() / plan.fp32_bytes_per_rank()
-                                                                           : plan.bits_per_element() / 32;
+    result_.wire_ratio = plan.world() > 1 && plan.fp32_bytes_per_rank() > 0
+                             ? plan.wire_bytes_per_rank() / plan.fp32_bytes_per_rank()
+                             : plan.bits_per_element() / 32;
   }
 
   Status reduce_once() {
@@ -121,12 +122,14 @@ class CaseRun {
       std::vector<std::vector<float>> all;
       if (Status s = gather_inputs(i, 0, data_[i].size(), all); !s.ok()) return s;
       if (!mine.ok()) continue;
-      Result<std::vector<float>> expected = reduce_in_one_process(codec.value(), session_->plan().tensors()[i], work_.recipe.seed, all);
+      Result<std::vector<float>> expected =
+          reduce_in_one_process(codec.value(), session_->plan().tensors()[i], work_.recipe.seed, all);
       if (!expected.ok()) {
         mine = expected.status();
         continue;
       }
-      for (std::size_t j = 0; j < data_[i].size(); ++j) wrong += std::memcmp(&data_[i][j], &expected.value()[j], sizeof(float)) != 0;
+      for (std::size_t j = 0; j < data_[i].size(); ++j)
+        wrong += std::memcmp(&data_[i][j], &expected.value()[j], sizeof(float)) != 0;
     }
     return agree(transport_, mine);
   }

@@ -6,16 +6,21 @@
 namespace gift::cli {
 namespace {
 
-/// Elements along a row that share a rank; a multiple or a divisor of every scale block, so that no block sees a part of a pattern.
+/// Elements along a row that share a rank; a multiple or a divisor of every scale block, so that no block sees a part of a
+/// pattern.
 std::int64_t exact_block(const FormatSpec& format) noexcept {
   switch (format.format) {
-    case Format::nvfp4: return 16;
+    case Format::nvfp4:
+      return 16;
     case Format::mxfp8:
-    case Format::mxfp4: return 32;
+    case Format::mxfp4:
+      return 32;
     case Format::e4m3:
-    case Format::e5m2: return format.granularity == Granularity::block ? format.block : 64;
+    case Format::e5m2:
+      return format.granularity == Granularity::block ? format.block : 64;
     case Format::fp32:
-    case Format::bf16: break;
+    case Format::bf16:
+      break;
   }
   return 64;
 }
@@ -67,10 +72,10 @@ float exact_input(const FormatSpec& format, std::int64_t cols, std::int64_t inde
   return rank == (owner + 1) % world ? -sum : 0.0F;
 }
 
-std::int64_t count_wrong(const FormatSpec& format, std::int64_t cols, const std::vector<float>& result) noexcept {
+std::int64_t count_wrong(const FormatSpec& format, std::int64_t cols, const std::vector<float>& result, float share) noexcept {
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < result.size(); ++i)
-    wrong += !(result[i] == exact_sum(format, cols, static_cast<std::int64_t>(i)));
+    wrong += !(result[i] == exact_sum(format, cols, static_cast<std::int64_t>(i)) / share);
   return wrong;
 }
 

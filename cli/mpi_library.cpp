@@ -89,7 +89,8 @@ Result<std::unique_ptr<Ranks>> Ranks::open() {
   }
   auto library = std::make_unique<Library>();
   if (!find(handle.value(), "gift_mpi_open_world", library->open_world) ||
-      !find(handle.value(), "gift_mpi_close_world", library->close_world) || !find(handle.value(), "gift_mpi_abort", library->abort))
+      !find(handle.value(), "gift_mpi_close_world", library->close_world) ||
+      !find(handle.value(), "gift_mpi_abort", library->abort))
     return Status(Code::unavailable, "libgift_mpi.so is from another version of libgift");
   char error[512] = {};
   Transport* transport = library->open_world(nullptr, nullptr, error, sizeof error);

@@ -12,8 +12,8 @@ namespace gift::cli {
 /// The ranks of this run. Destroying it finalises MPI.
 class Ranks {
  public:
-  /// Under a launcher (its variables say so) over MPI, else one rank in this process. Refused if the launcher started more ranks than
-  /// are seen here: then every process would work alone and report success.
+  /// Under a launcher (its variables say so) over MPI, else one rank in this process. Refused if the launcher started more ranks
+  /// than are seen here: then every process would work alone and report success.
   static Result<std::unique_ptr<Ranks>> open();
   ~Ranks();
   Ranks(const Ranks&) = delete;

@@ -46,7 +46,8 @@ Result<std::vector<float>> reduce_in_one_process(const Codec& codec, const Tenso
     for (const auto& packets : sent) in.push_back(packets[owner].data());
     const auto cells = static_cast<std::size_t>((p.row_end - p.row_begin) * t.cols);
     std::vector<float> quantised(cells), owner_residual(t.error_feedback ? cells : 0);
-    std::vector<float> left_loss(t.error_feedback && t.deflates() ? static_cast<std::size_t>(t.rank_left() * (p.col_end - p.col_begin)) : 0);
+    std::vector<float> left_loss(
+        t.error_feedback && t.deflates() ? static_cast<std::size_t>(t.rank_left() * (p.col_end - p.col_begin)) : 0);
     EncodeStats stats;
     ReduceArgs args;
     args.tensor = &t;

@@ -1,5 +1,5 @@
-// A whole two-shot reduction in one process: every rank's part computed one after the other, in rank order, by calls of the codec. What
-// ranks computed together must be this, bit for bit.
+// A whole two-shot reduction in one process: every rank's part computed one after the other, in rank order, by calls of the
+// codec. What ranks computed together must be this, bit for bit.
 #pragma once
 
 #include <cstdint>

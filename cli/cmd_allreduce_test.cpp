@@ -1,0 +1,382 @@
+// gift allreduce-test: does the compressed all-reduce work between these ranks, how fast, how many bytes, how faithful? Habits
+// and option letters of nccl-tests where they apply.
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "allreduce_case.hpp"
+#include "cli.hpp"
+#include "exact_inputs.hpp"
+#include "mpi_library.hpp"
+#include "rank_files.hpp"
+
+namespace gift::cli {
+namespace {
+
+struct Options {
+  std::int64_t min_bytes = 64 << 10, max_bytes = 4 << 20, factor = 2, iterations = 5, warmup = 1, check = 1;
+  std::vector<std::int64_t> counts;
+  std::vector<std::string> grads, formats;
+  std::string layers, recipe_file, basis_file, geometry, backend = "cpu", op;
+  std::int64_t expect_ranks = 0, timeout_s = 120;
+  bool feedback = false;
+};
+
+/// A line of the table: what is reduced, and how it is called there.
+struct Line {
+  std::string layer;
+  AllreduceCase work;
+};
+
+class AllreduceTest {
+ public:
+  AllreduceTest(Context& context, const Options& options, Transport& transport)
+      : context_(context), options_(options), transport_(transport), grads_mode_(!options.grads.empty()) {}
+
+  int run() {
+    transport_.set_deadline(std::chrono::seconds(options_.timeout_s));
+    const int world = transport_.size();
+    if (options_.expect_ranks > 0 && options_.expect_ranks != world)
+      return context_.fail_check("expected " + std::to_string(options_.expect_ranks) + " ranks, there are " +
+                                 std::to_string(world));
+    // Files are read rank by rank: all hear of an error on any before the first collective that depends on it.
+    if (Status s = agree(transport_, prepare()); !s.ok()) return context_.fail(s);
+    print_header();
+    Table table(columns());
+    for (const Line& line : lines_) {
+      const Result<AllreduceResult> result = run_line(line);
+      if (!result.ok()) return context_.fail(result.status());
+      add_row(table, line, result.value());
+    }
+    context_.print(table);
+    print_advice();
+    return problems_.empty()
+               ? exit_ok
+               : context_.fail_check(problems_[0] +
+                                     (problems_.size() > 1 ? " (and " + std::to_string(problems_.size() - 1) + " more)" : ""));
+  }
+
+ private:
+  Status prepare() {
+    if (!options_.basis_file.empty()) {
+      Result<BasisSet> bases = load_basis(options_.basis_file);
+      if (!bases.ok()) return bases.status();
+      bases_ = std::move(bases).value();
+    }
+    Result<std::vector<Recipe>> recipes = make_recipes();
+    if (!recipes.ok()) return recipes.status();
+    return grads_mode_ ? prepare_grads(recipes.value()) : prepare_sweep(recipes.value());
+  }
+
+  /// One recipe from a file, or one for each format of --format.
+  Result<std::vector<Recipe>> make_recipes() const {
+    std::vector<Recipe> recipes;
+    if (!options_.recipe_file.empty()) {
+      Result<Recipe> recipe = load_recipe(options_.recipe_file);
+      if (!recipe.ok()) return recipe.status();
+      recipes.push_back(std::move(recipe).value());
+    } else {
+      for (const std::string& text : options_.formats) {
+        Result<FormatSpec> format = parse_format(text);
+        if (!format.ok()) return format.status();
+        Recipe recipe;
+        recipe.format = format.value();
+        recipe.op = grads_mode_ ? ReduceOp::mean : ReduceOp::sum;
+        recipe.error_feedback = options_.feedback;
+        if (!grads_mode_) recipe.exempt_below = 0;
+        if (Status s = set_geometry(recipe); !s.ok()) return s;
+        recipes.push_back(recipe);
+      }
+    }
+    for (Recipe& recipe : recipes) {
+      if (options_.op == "sum") recipe.op = ReduceOp::sum;
+      if (options_.op == "mean") recipe.op = ReduceOp::mean;
+    }
+    return recipes;
+  }
+
+  /// --geometry KIND, or without it the geometry of each layer of --basis: rules by name.
+  Status set_geometry(Recipe& recipe) const {
+    if (recipe.format.format == Format::fp32) return {};
+    if (!options_.geometry.empty()) {
+      const Result<GeometryKind> kind = parse_geometry(options_.geometry);
+      if (!kind.ok()) return kind.status();
+      if (*kind == GeometryKind::hadamard) recipe.geometry = {GeometryKind::hadamard, Side::right, 0, 0.5, 1.0, 0};
+      if (*kind == GeometryKind::euclidean || *kind == GeometryKind::hadamard) return {};
+      if (bases_.layers.empty()) return {Code::invalid_argument, "--geometry " + options_.geometry + " needs --basis FILE"};
+    }
+    for (const auto& [name, basis] : bases_.layers) {
+      if (!options_.geometry.empty() && geometry_name(basis->kind) != options_.geometry)
+        return {Code::invalid_argument,
+                options_.basis_file + ": tensor '" + name + "' has a basis for " + geometry_name(basis->kind)};
+      Rule rule;
+      rule.match = name;
+      rule.geometry = GeometrySpec{basis->kind, basis->side, std::max(basis->right.rank, basis->left.rank), 0.5, 1.0, 0};
+      recipe.rules.push_back(rule);
+    }
+    return {};
+  }
+
+  AllreduceCase blank(const Recipe& recipe) const {
+    AllreduceCase work;
+    work.recipe = recipe;
+    work.bases = bases_;
+    work.backend = options_.backend;
+    work.warmup = options_.warmup;
+    work.iterations = options_.iterations;
+    work.measure_error = options_.check > 0;
+    return work;
+  }
+
+  /// Each tensor alone, and all together.
+  Status prepare_grads(const std::vector<Recipe>& recipes) {
+    Result<RankGradients> grads = load_rank(options_.grads, transport_.rank(), options_.layers);
+    if (!grads.ok()) return grads.status();
+    for (const Recipe& recipe : recipes) {
+      AllreduceCase work = blank(recipe);
+      work.compare_with_one_process = options_.check > 0;
+      for (std::size_t i = 0; i < grads->tensors.size() && grads->tensors.size() > 1; ++i) {
+        work.tensors = {grads->tensors[i]};
+        work.inputs = {grads->values[i]};
+        lines_.push_back({grads->tensors[i].name, work});
+      }
+      work.tensors = grads->tensors;
+      work.inputs = grads->values;
+      lines_.push_back({"all", work});
+    }
+    return {};
+  }
+
+  Status prepare_sweep(const std::vector<Recipe>& recipes) {
+    std::vector<std::int64_t> counts = options_.counts;
+    if (counts.empty())
+      for (std::int64_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= options_.factor) {
+        counts.push_back(std::max<std::int64_t>(bytes / 4, 1));
+        if (bytes > options_.max_bytes / options_.factor) break;
+      }
+    for (const std::int64_t count : counts)
+      for (const Recipe& recipe : recipes) {
+        AllreduceCase work = blank(recipe);
+        // Matrices like those of a model, where the count allows: rows of 1024 or 64 elements, else one row.
+        const std::int64_t cols = count % 1024 == 0 ? 1024 : count % 64 == 0 ? 64 : std::max<std::int64_t>(count, 1);
+        work.tensors = {{"gradient", {count / cols, cols}, Dtype::f32}};
+        lines_.push_back({"", work});
+      }
+    return {};
+  }
+
+  /// A sweep's line runs twice: inputs with a known sum are timed and counted, noise gives RelL2. Inputs are made when they are
+  /// needed.
+  Result<AllreduceResult> run_line(const Line& line) {
+    if (grads_mode_) return run_case(transport_, line.work);
+    AllreduceCase exact = line.work, noise = line.work;
+    const std::vector<std::int64_t>& shape = line.work.tensors[0].shape;
+    const std::int64_t cols = shape[1], count = shape[0] * cols;
+    const FormatSpec format = line.work.recipe.format;
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i)
+      values[static_cast<std::size_t>(i)] = exact_input(format, cols, i, transport_.rank(), transport_.size());
+    exact.inputs = {values};
+    exact.measure_error = false;
+    const bool mean = exact.recipe.op == ReduceOp::mean && (transport_.size() & (transport_.size() - 1)) != 0;
+    const bool countable = has_exact_inputs(format) && exact.recipe.geometry.kind == GeometryKind::euclidean && !mean;
+    const float share = exact.recipe.op == ReduceOp::mean ? static_cast<float>(transport_.size()) : 1.0F;
+    if (options_.check > 0 && countable)
+      exact.count_wrong = [format, cols, share](std::size_t, const std::vector<float>& result) {
+        return count_wrong(format, cols, result, share);
+      };
+    Result<AllreduceResult> result = run_case(transport_, exact);
+    if (!result.ok() || options_.check == 0) return result;
+    for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = noisy_input(i, transport_.rank());
+    noise.inputs = {std::move(values)};
+    noise.warmup = noise.iterations = 0;
+    const Result<AllreduceResult> second = run_case(transport_, noise);
+    if (!second.ok()) return second;
+    result->rel_l2 = second->rel_l2;
+    result->replicas_equal = result->replicas_equal && second->replicas_equal;
+    result->vanished.insert(result->vanished.end(), second->vanished.begin(), second->vanished.end());
+    return result;
+  }
+
+  void print_header() {
+    std::string text = "# ranks: " + std::to_string(transport_.size()) + " (" +
+                       (transport_.size() == 1 ? "one process" : transport_.name()) + "), backend " + options_.backend + ", " +
+                       std::to_string(options_.iterations) + " timed iterations after " + std::to_string(options_.warmup) +
+                       " of warm-up\n";
+    text +=
+        "# time: one all-reduce, slowest rank. logical GB/s: FP32 bytes over time. wire GB/s: bytes a rank sends over time.\n";
+    text += "# ratio: bytes sent over those of an FP32 all-reduce of the same kind, scales and headers counted.\n";
+    text += "# RelL2: |result - exact| / |exact|, exact in FP64 over all ranks' gradients.\n";
+    text += grads_mode_
+                ? "# #wrong: elements of any rank that differ from the same all-reduce computed in one process, bit for bit.\n"
+                : "# #wrong: elements of any rank that are not exactly the sum, on inputs whose sum is exact in every format "
+                  "('-': no such "
+                  "inputs).\n";
+    context_.print(text);
+  }
+
+  std::vector<Column> columns() const {
+    std::vector<Column> all;
+    if (grads_mode_)
+      all.push_back({"layer", Align::left});
+    else
+      all.push_back({"size", Align::right});
+    for (const auto& [title, align] :
+         {std::pair("count", Align::right), std::pair("format", Align::left), std::pair("coordinates", Align::left),
+          std::pair("time us", Align::right), std::pair("logical", Align::right), std::pair("wire", Align::right),
+          std::pair("ratio", Align::right), std::pair("RelL2", Align::right), std::pair("#wrong", Align::right),
+          std::pair("replicas", Align::left)})
+      all.push_back({title, align});
+    return all;
+  }
+
+  void add_row(Table& table, const Line& line, const AllreduceResult& r) {
+    const Result<Plan> plan = Plan::make(line.work.recipe, line.work.tensors, transport_.size(), bases_);
+    const std::string format = plan.ok() ? format_text(plan.value()) : "",
+                      coordinates = plan.ok() ? coordinates_text(plan.value()) : "";
+    const double logical = r.time_s > 0 ? static_cast<double>(r.bytes) / r.time_s / 1e9 : 0;
+    const double wire = r.time_s > 0 ? r.wire_bytes / r.time_s / 1e9 : 0;
+    const bool good = r.wrong <= 0 && (r.replicas_equal || options_.check == 0) && r.vanished.empty();
+    table.add({grads_mode_ ? line.layer : format_bytes(static_cast<double>(r.bytes)), std::to_string(r.count), format,
+               coordinates, format_real(r.time_s * 1e6, 4), format_real(logical, 3), format_real(wire, 3),
+               format_real(r.wire_ratio, 3), r.rel_l2 < 0 ? "-" : format_real(r.rel_l2, 3),
+               r.wrong < 0 ? "-" : std::to_string(r.wrong), r.replicas_equal ? "equal" : "DIFFER"},
+              good ? Mark::none : Mark::bad);
+    JsonRow& row = context_.json.add_row();
+    if (grads_mode_) row.set("layer", line.layer);
+    row.set("bytes", r.bytes)
+        .set("count", r.count)
+        .set("format", format)
+        .set("coordinates", coordinates)
+        .set("schedule", "two-shot");
+    row.set("time_us", r.time_s * 1e6)
+        .set("logical_gb_s", logical)
+        .set("wire_bytes", r.wire_bytes)
+        .set("wire_gb_s", wire)
+        .set("wire_ratio", r.wire_ratio);
+    if (r.rel_l2 >= 0) row.set("rel_l2", r.rel_l2);
+    if (r.wrong >= 0) row.set("wrong", r.wrong);
+    row.set("replicas_equal", r.replicas_equal);
+    row.set("encode_us", r.encode_s * 1e6).set("exchange_us", r.exchange_s * 1e6).set("reduce_us", r.reduce_s * 1e6);
+    row.set("gather_us", r.gather_s * 1e6).set("decode_us", r.decode_s * 1e6);
+    note_problems(line, r, format);
+    remember_time(r, format);
+    last_ = r;
+  }
+
+  void note_problems(const Line& line, const AllreduceResult& r, const std::string& format) {
+    const std::string where = (line.layer.empty() ? std::to_string(r.count) + " elements" : line.layer) + ", " + format + ": ";
+    if (r.wrong > 0) problems_.push_back(where + std::to_string(r.wrong) + " wrong elements");
+    if (!r.replicas_equal) problems_.push_back(where + "ranks ended with different bytes");
+    for (const std::string& name : r.vanished)
+      problems_.push_back(where + "tensor '" + name + "' came out all zero from gradients that are not");
+    for (const std::string& name : r.non_finite) context_.warn(where + "not finite: " + name);
+  }
+
+  /// FP32 against the others, size by size, for the advice at the end.
+  void remember_time(const AllreduceResult& r, const std::string& format) {
+    if (format == "fp32")
+      fp32_time_[r.bytes] = r.time_s;
+    else
+      other_time_[r.bytes].emplace_back(format, r.time_s);
+  }
+
+  void print_advice() {
+    if (last_.time_s > 0)
+      context_.print("# last line, rank 0: encode " + format_real(last_.encode_s * 1e6, 3) + " us, exchange " +
+                     format_real(last_.exchange_s * 1e6, 3) + ", sum and encode " + format_real(last_.reduce_s * 1e6, 3) +
+                     ", gather " + format_real(last_.gather_s * 1e6, 3) + ", decode " + format_real(last_.decode_s * 1e6, 3) +
+                     "\n");
+    if (grads_mode_ || fp32_time_.empty() || other_time_.empty()) return;
+    std::int64_t from = 0;
+    for (const auto& [bytes, times] : other_time_) {
+      const auto plain = fp32_time_.find(bytes);
+      bool faster = false;
+      for (const auto& [format, time] : times) faster = faster || (plain != fp32_time_.end() && time < plain->second);
+      if (!faster)
+        from = 0;
+      else if (from == 0)
+        from = bytes;
+    }
+    context_.print(from > 0 ? "# faster than fp32 between these ranks from " + format_bytes(static_cast<double>(from)) +
+                                  " on, no gain below\n"
+                            : "# no gain over fp32 between these ranks up to " +
+                                  format_bytes(static_cast<double>(other_time_.rbegin()->first)) + "\n");
+  }
+
+  Context& context_;
+  const Options& options_;
+  Transport& transport_;
+  bool grads_mode_;
+  BasisSet bases_;
+  std::vector<Line> lines_;
+  std::vector<std::string> problems_;
+  std::map<std::int64_t, double> fp32_time_;
+  std::map<std::int64_t, std::vector<std::pair<std::string, double>>> other_time_;
+  AllreduceResult last_;
+};
+
+/// What only this rank knows has to be said by this rank, whoever prints otherwise; then all ranks end.
+int give_up(Context& context, Ranks& ranks, const std::string& why) {
+  std::fprintf(stderr, "gift %s: rank %d: %s\n", context.command().c_str(), ranks.transport().rank(), one_line(why).c_str());
+  ranks.transport().abort(Status(Code::internal, why));
+  ranks.abort_all(exit_failed);
+  return exit_failed;
+}
+
+int run_allreduce_test(Context& context, const Options& options) {
+  Result<std::unique_ptr<Ranks>> ranks = Ranks::open();
+  if (!ranks.ok()) return context.fail(ranks.status());
+  Transport& transport = ranks.value()->transport();
+  context.set_ranks(transport.rank(), transport.size());
+  try {
+    const int code = AllreduceTest(context, options, transport).run();
+    // A transport that broke on this rank has left others in the middle of something: end them too.
+    if (code != exit_ok)
+      if (const Status s = transport.barrier(); !s.ok()) return give_up(context, *ranks.value(), s.message());
+    return code;
+  } catch (const std::exception& error) {
+    return give_up(context, *ranks.value(), error.what());
+  }
+}
+
+}  // namespace
+
+Run add_allreduce_test(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  Options& o = *options;
+  add_size(app, "-b,--minbytes", o.min_bytes, "smallest gradient, FP32 bytes (64K)");
+  add_size(app, "-e,--maxbytes", o.max_bytes, "largest gradient, FP32 bytes (4M)");
+  add_count(app, "-f,--stepfactor", o.factor, 2, "from one size to the next (2)");
+  add_sizes(app, "--count", o.counts, "numbers of elements, instead of a sweep");
+  add_count(app, "-n,--iters", o.iterations, 1, "timed iterations (5)");
+  add_count(app, "-w,--warmup_iters", o.warmup, 0, "iterations before them (1)");
+  add_count(app, "-c,--check", o.check, 0, "1: count wrong elements and measure RelL2 (default); 0: do not");
+  app.add_option("--grads", o.grads, "gradient dumps instead of a sweep: files, patterns or folders; each rank takes its own");
+  app.add_option("--layers", o.layers, "with --grads: only tensors whose name matches this shell pattern");
+  app.add_option("--recipe", o.recipe_file, "recipe (TOML) to follow");
+  add_words(app, "--format", o.formats, "wire formats, such as e4m3, nvfp4, e4m3:row:sr (fp32,e4m3)");
+  app.add_option("--geometry", o.geometry, "euclidean, hadamard, whiten or deflate; the last two need --basis");
+  app.add_option("--basis", o.basis_file, "basis file of gift calibrate");
+  app.add_option("--op", o.op, "sum or mean (sum in a sweep, mean with --grads)")->check(CLI::IsMember({"sum", "mean"}));
+  app.add_flag("--feedback", o.feedback, "with error feedback");
+  app.add_option("--backend", o.backend, "cpu, ref or cuda")->capture_default_str();
+  add_count(app, "--expect-ranks", o.expect_ranks, 1, "fail unless there are so many ranks");
+  add_count(app, "--timeout", o.timeout_s, 1, "seconds to wait for a rank before giving up (120)");
+  return [options](Context& context) -> int {
+    Options& given = *options;
+    if (given.min_bytes > given.max_bytes)
+      return context.fail_usage("--minbytes " + std::to_string(given.min_bytes) + " is more than --maxbytes " +
+                                std::to_string(given.max_bytes));
+    if (!given.recipe_file.empty() && (!given.formats.empty() || !given.geometry.empty()))
+      return context.fail_usage("--recipe says format and geometry: leave --format and --geometry out");
+    if (given.grads.empty() && (!given.basis_file.empty() || !given.layers.empty()))
+      return context.fail_usage("--basis and --layers go with --grads");
+    if (!given.grads.empty() && !given.counts.empty()) return context.fail_usage("--grads or --count, not both");
+    if (given.formats.empty()) given.formats = {"fp32", "e4m3"};
+    return run_allreduce_test(context, given);
+  };
+}
+
+}  // namespace gift::cli
