@@ -9,6 +9,8 @@ int main(int argc, char** argv) {
   try {
     const std::vector<Command> commands = {
         // name, what `gift --help` says about it, the function in cmd_*.cpp; in order of name
+        {"allreduce-test", "All-reduce between the ranks of an MPI job: bytes, time, fidelity, wrong elements",
+         add_allreduce_test},
     };
     return run_gift(argc, argv, commands);
   } catch (const std::exception& error) {
