@@ -3,8 +3,8 @@
 #include "gift/basis.hpp"
 
 #include <bit>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "packet.hpp"
@@ -17,8 +17,8 @@ constexpr double orthonormal_tolerance = 1e-6;
 
 std::string text_of(double value) {
   char buffer[40];
-  std::snprintf(buffer, sizeof(buffer), "%.6g", value);
-  return buffer;
+  const std::to_chars_result end = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general, 6);
+  return {buffer, end.ptr};
 }
 
 Status invalid(const std::string& message) { return Status(Code::invalid_argument, message); }

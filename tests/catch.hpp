@@ -3,6 +3,7 @@
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+using Catch::Approx;  // a global name in 2.x
 #else
 #include <catch2/catch.hpp>
 
