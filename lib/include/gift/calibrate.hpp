@@ -20,22 +20,20 @@ namespace gift {
 enum class FactorSource : std::uint8_t { gradients = 0, activations = 1 };
 GIFT_API const char* source_name(FactorSource source) noexcept;
 
-/// The second moment of one side of one layer: sum over samples of x x^T, kept one per file as well for cross-validation.
+/// The second moment of one side of one layer: sum over samples of x x^T.
 struct FactorStats {
   std::int64_t dim = 0;
   std::int64_t samples = 0;  ///< rows of X that were added
-  std::vector<double> gram;  ///< dim x dim: the sum
-  std::vector<std::vector<double>> per_file;
-  std::vector<std::string> files;
-  std::string skipped;  ///< why this side cannot be used; empty if it can
+  std::vector<double> gram;  ///< dim x dim, row-major: the sum
+  std::string skipped;       ///< why this side cannot be used; empty if it can
 };
 
 struct LayerStats {
   std::string name;  ///< of the weight: "layers.1.fc1.weight"
   std::vector<std::int64_t> shape;
-  std::int64_t rows = 0, cols = 0;
-  FactorStats right, left;     ///< dims cols and rows
-  std::int64_t gradients = 0;  ///< files that had this layer's gradient
+  std::int64_t rows = 0, cols = 0;  ///< of the weight; 0 where activation dumps hold only one of input and output_grad
+  FactorStats right, left;          ///< dims cols and rows
+  std::int64_t gradients = 0;       ///< files that had this layer
 };
 
 /// Reads dumps into second moments, file by file; a file's tensors are dropped before the next is opened.
@@ -58,19 +56,24 @@ class GIFT_API Accumulator {
   std::unique_ptr<Body> body_;
 };
 
-/// Basis of a layer from its factors. U is the top `spec.rank` eigenvectors, rounded to FP32 and checked; rank is clipped to what
-/// the factor has. Both sides: U_L from the left factor
-/// of the whole gradient (measured on fixtures/gradients: E4M3 RelL2 .00662; from what the right side leaves, .00691).
+/// Basis of a layer from its factors. U is the top `spec.rank` eigenvectors, rounded to FP32 and checked; rank is clipped to
+/// min(m, n) and to the rank that the factor has. Both sides: U_L from the left factor of the whole gradient (measured on
+/// fixtures/gradients: E4M3 RelL2 .00662; from what the right side leaves, .00691). A zero factor is Code::numeric.
 GIFT_API Result<LayerBasisPtr> make_basis(const LayerStats& stats, const GeometrySpec& spec, FactorSource source,
                                           const std::string& backend);
 
 struct CalibrateOptions {
   FactorSource source = FactorSource::gradients;
   std::string backend = "cpu";
-  std::vector<GeometrySpec> candidates;  ///< empty: deflate right, left and both over ranks 8, 16, 32, 64
-  std::int32_t rank = 0;                 ///< 0: chosen within the budget
-  FormatSpec format;                     ///< the format the recipe will use
-  double budget = 0.02;                  ///< geometry bytes allowed, as a share of the payload without geometry, over all layers
+  /// Coordinates to try. Empty: deflate right, left and both. A candidate of rank 0 stands for ranks 8, 16, 32 and 64.
+  std::vector<GeometrySpec> candidates;
+  /// 0: chosen within the budget. Else this rank for all candidates, no budget: each layer takes the candidate that predicts
+  /// least.
+  std::int32_t rank = 0;
+  std::string layers = "*";  ///< name_matches() pattern over weight names
+  std::string command;       ///< recorded in the basis file
+  FormatSpec format;         ///< the format the recipe will use
+  double budget = 0.02;      ///< geometry bytes allowed, as a share of the payload without geometry, over all layers
   std::int64_t exact_limit = 2048;
   bool error_feedback = false;
 };
@@ -78,20 +81,22 @@ struct CalibrateOptions {
 /// One candidate of one layer, priced and predicted.
 struct CandidateReport {
   GeometrySpec geometry;
-  double energy_kept = 0;       ///< share of |W|^2 in the span, in sample
+  double energy_kept = 0;       ///< share of |W|^2 in the span of U, cross-validated like the prediction
   double predicted_rel_l2 = 0;  ///< cross-validated: leave one file out; in sample and marked so with a single file
-  double geometry_bytes = 0;    ///< a leg, for the layer
+  double geometry_bytes = 0;    ///< for the layer, mean of both legs
 };
 
 struct LayerReport {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t samples = 0;
-  double condition = 0;                        ///< largest over smallest positive eigenvalue of the right factor
-  std::map<std::int32_t, double> energy_kept;  ///< right side, by rank
-  std::vector<std::pair<std::string, double>>
-      measured_rel_l2;          ///< by format text: one encode and decode of the last file's gradient, chosen geometry
-  double euclidean_rel_l2 = 0;  ///< the recipe's format, no geometry
+  double condition = 0;                        ///< largest over smallest eigenvalue of the right factor within its rank
+  std::int64_t factor_rank = 0;                ///< of the right factor: eigenvalues above dim * epsilon * largest
+  std::map<std::int32_t, double> energy_kept;  ///< right factor, in sample, by rank 8, 16, 32, 64
+  /// By format text: one encode and decode of the last file's gradient in the chosen geometry, with a basis from the other files.
+  std::vector<std::pair<std::string, double>> measured_rel_l2;
+  double measured = 0;          ///< the same for the recipe's format; NaN without a gradient
+  double euclidean_rel_l2 = 0;  ///< the recipe's format, no geometry, measured
   double upper_clip = 0,
          lower_clip = 0;   ///< the paper's fragility: shares of codes at the ends of E4M3 with a tensor scale, euclidean
   CandidateReport chosen;  ///< euclidean if nothing pays
