@@ -91,12 +91,16 @@ Codec& Codec::operator=(Codec&&) noexcept = default;
 Codec::~Codec() = default;
 
 Result<Codec> Codec::open(const std::string& backend) {
-  Result<std::shared_ptr<const Backend>> opened = open_backend(backend);
-  if (!opened.ok()) return opened.status();
-  Codec codec;
-  codec.body_->name = backend;
-  codec.body_->backend = *opened;
-  return codec;
+  try {
+    Result<std::shared_ptr<const Backend>> opened = open_backend(backend);
+    if (!opened.ok()) return opened.status();
+    Codec codec;
+    codec.body_->name = backend;
+    codec.body_->backend = *opened;
+    return codec;
+  } catch (const std::bad_alloc&) {
+    return Status(Code::out_of_memory, "no memory to open the backend '" + backend + "'");
+  }
 }
 
 const std::string& Codec::backend() const noexcept { return body_->name; }
