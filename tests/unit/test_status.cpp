@@ -1,3 +1,4 @@
+// Status: codes, messages and places.
 #include "catch.hpp"
 #include "gift/status.hpp"
 
