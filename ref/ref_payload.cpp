@@ -31,26 +31,27 @@ void store_u16(std::byte* at, std::uint16_t value) noexcept { std::memcpy(at, &v
 
 Floats load_matrix(const TensorPlan& t, const void* data) {
   Floats x(static_cast<std::size_t>(t.elements()));
+  if (x.empty()) return x;
+  if (t.dtype == Dtype::f32) {
+    std::memcpy(x.data(), data, x.size() * sizeof(float));
+    return x;
+  }
   const auto* bytes = static_cast<const std::byte*>(data);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (t.dtype == Dtype::f32) {
-      x[i] = load_f32(bytes + 4 * i);
-    } else {
-      const std::uint16_t code = load_u16(bytes + 2 * i);
-      x[i] = t.dtype == Dtype::bf16 ? from_bf16(code) : from_f16(code);
-    }
+    const std::uint16_t code = load_u16(bytes + 2 * i);
+    x[i] = t.dtype == Dtype::bf16 ? from_bf16(code) : from_f16(code);
   }
   return x;
 }
 
 void store_matrix(const TensorPlan& t, const Floats& x, void* data, std::uint64_t* overflowed) {
-  auto* bytes = static_cast<std::byte*>(data);
   std::uint64_t lost = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (t.dtype == Dtype::f32) {
-      store_f32(bytes + 4 * i, x[i]);
-    } else {
-      const bool bf16 = t.dtype == Dtype::bf16;
+  auto* bytes = static_cast<std::byte*>(data);
+  if (t.dtype == Dtype::f32) {
+    if (!x.empty()) std::memcpy(bytes, x.data(), x.size() * sizeof(float));
+  } else {
+    const bool bf16 = t.dtype == Dtype::bf16;
+    for (std::size_t i = 0; i < x.size(); ++i) {
       const std::uint16_t code = bf16 ? to_bf16_ieee(x[i]) : to_f16_ieee(x[i]);
       if (std::isfinite(x[i]) && std::isinf(bf16 ? from_bf16(code) : from_f16(code))) ++lost;
       store_u16(bytes + 2 * i, code);
