@@ -1,5 +1,5 @@
-// Entry point of every Catch2 test program. Its last line is "N passed, N failed, N skipped": the true number of test cases, which
-// tests/run.sh adds up over all suites. A test case without a single assertion fails.
+// Entry point of every Catch2 test program. Its last line is "N passed, N failed, N skipped": the true number of test cases,
+// which tests/run.sh adds up over all suites. A test case without a single assertion fails.
 #include <cstdio>
 #include <string>
 

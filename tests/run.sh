@@ -46,6 +46,7 @@ found
 stage "Build and tests (${CXX:-g++}, warnings are errors)"
 if configure "$build" -Dwerror=true -Dfuzz=false && compile "$build"; then
   run_suites "$build" ""
+  check examples "examples/allreduce: four ranks in one process" 120 "$build/examples/allreduce"
 fi
 
 if [ $ci = 1 ]; then

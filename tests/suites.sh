@@ -5,6 +5,7 @@ trap 'rm -rf "$results"' EXIT
 : >"$results/counts" # one line a suite: NAME PASSED FAILED SKIPPED NOTE
 
 jobs=$(nproc)
+launcher=() # what `meson test` is started by, if not directly
 
 stage() { printf '\n== %s (%d min %02d s)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 
@@ -15,12 +16,16 @@ record() {
   echo "${name// /_} $*" >>"$results/counts"
 }
 
-# Runs a command with a time limit and no standard input; its output goes to a file, the end of which is shown if it fails.
+# Runs a command (or an exported function) with a time limit and no standard input; its output goes to a file, the end of which is shown if it fails.
 #   limited SECONDS LOG COMMAND...
 limited() {
   local limit=$1 log=$2
   shift 2
-  timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+  if [ "$(type -t "$1")" = function ]; then
+    timeout -k 10 "$limit" bash -c '"$@"' - "$@" >"$log" 2>&1 </dev/null
+  else
+    timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+  fi
 }
 
 # What this machine has that decides which checks can run.
@@ -70,7 +75,7 @@ run_suites() {
   local folder=$1 label=$2 log=$results/meson.log name passed failed skipped note code
   shift 2
   rm -f "$folder/meson-logs/testlog.txt"
-  limited 3600 "$log" meson test -C "$folder" --no-rebuild --num-processes "$jobs" "$@"
+  limited 3600 "$log" "${launcher[@]}" meson test -C "$folder" --no-rebuild --num-processes "$jobs" "$@"
   code=$?
   grep -E '^ *[0-9]+/[0-9]+ ' "$log"
   if [ ! -e "$folder/meson-logs/testlog.txt" ]; then
