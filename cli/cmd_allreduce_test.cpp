@@ -1,13 +1,13 @@
 // gift allreduce-test: does the compressed all-reduce work between these ranks, how fast, how many bytes, how faithful? Habits
 // and option letters of nccl-tests where they apply.
-#include <unistd.h>
-
 #include <cstdio>
 #include <exception>
 
 #include "allreduce_case.hpp"
+#include "allreduce_table.hpp"
 #include "cli.hpp"
 #include "exact_inputs.hpp"
+#include "gift/codec.hpp"
 #include "mpi_library.hpp"
 #include "rank_files.hpp"
 
@@ -42,23 +42,25 @@ class AllreduceTest {
                                  std::to_string(world));
     // Files are read rank by rank: all hear of an error on any before the first collective that depends on it.
     if (Status s = agree(transport_, prepare()); !s.ok()) return context_.fail(s);
-    print_header();
-    Table table(columns());
+    AllreduceTable table(context_, grads_mode_);
+    table.explain(transport_, options_.backend, options_.iterations, options_.warmup);
     for (const Line& line : lines_) {
       const Result<AllreduceResult> result = run_line(line);
       if (!result.ok()) return context_.fail(result.status());
-      add_row(table, line, result.value());
+      const Result<Plan> plan = Plan::make(line.work.recipe, line.work.tensors, world, bases_);
+      if (!plan.ok()) return context_.fail(plan.status());
+      table.add(line.layer, format_text(plan.value()), coordinates_text(plan.value()), result.value());
     }
-    context_.print(table);
-    print_advice();
-    return problems_.empty()
-               ? exit_ok
-               : context_.fail_check(problems_[0] +
-                                     (problems_.size() > 1 ? " (and " + std::to_string(problems_.size() - 1) + " more)" : ""));
+    table.print();
+    const std::vector<std::string>& problems = table.problems();
+    if (problems.empty()) return exit_ok;
+    const std::string more = problems.size() > 1 ? " (and " + std::to_string(problems.size() - 1) + " more)" : "";
+    return context_.fail_check(problems[0] + more);
   }
 
  private:
   Status prepare() {
+    if (const Result<Codec> codec = Codec::open(options_.backend); !codec.ok()) return codec.status();
     if (!options_.basis_file.empty()) {
       Result<BasisSet> bases = load_basis(options_.basis_file);
       if (!bases.ok()) return bases.status();
@@ -199,122 +201,12 @@ class AllreduceTest {
     return result;
   }
 
-  void print_header() {
-    std::string text = "# ranks: " + std::to_string(transport_.size()) + " (" +
-                       (transport_.size() == 1 ? "one process" : transport_.name()) + "), backend " + options_.backend + ", " +
-                       std::to_string(options_.iterations) + " timed iterations after " + std::to_string(options_.warmup) +
-                       " of warm-up\n";
-    text +=
-        "# time: one all-reduce, slowest rank. logical GB/s: FP32 bytes over time. wire GB/s: bytes a rank sends over time.\n";
-    text += "# ratio: bytes sent over those of an FP32 all-reduce of the same kind, scales and headers counted.\n";
-    text += "# RelL2: |result - exact| / |exact|, exact in FP64 over all ranks' gradients.\n";
-    text += grads_mode_
-                ? "# #wrong: elements of any rank that differ from the same all-reduce computed in one process, bit for bit.\n"
-                : "# #wrong: elements of any rank that are not exactly the sum, on inputs whose sum is exact in every format "
-                  "('-': no such "
-                  "inputs).\n";
-    context_.print(text);
-  }
-
-  std::vector<Column> columns() const {
-    std::vector<Column> all;
-    if (grads_mode_)
-      all.push_back({"layer", Align::left});
-    else
-      all.push_back({"size", Align::right});
-    for (const auto& [title, align] :
-         {std::pair("count", Align::right), std::pair("format", Align::left), std::pair("coordinates", Align::left),
-          std::pair("time us", Align::right), std::pair("logical", Align::right), std::pair("wire", Align::right),
-          std::pair("ratio", Align::right), std::pair("RelL2", Align::right), std::pair("#wrong", Align::right),
-          std::pair("replicas", Align::left)})
-      all.push_back({title, align});
-    return all;
-  }
-
-  void add_row(Table& table, const Line& line, const AllreduceResult& r) {
-    const Result<Plan> plan = Plan::make(line.work.recipe, line.work.tensors, transport_.size(), bases_);
-    const std::string format = plan.ok() ? format_text(plan.value()) : "",
-                      coordinates = plan.ok() ? coordinates_text(plan.value()) : "";
-    const double logical = r.time_s > 0 ? static_cast<double>(r.bytes) / r.time_s / 1e9 : 0;
-    const double wire = r.time_s > 0 ? r.wire_bytes / r.time_s / 1e9 : 0;
-    const bool good = r.wrong <= 0 && (r.replicas_equal || options_.check == 0) && r.vanished.empty();
-    table.add({grads_mode_ ? line.layer : format_bytes(static_cast<double>(r.bytes)), std::to_string(r.count), format,
-               coordinates, format_real(r.time_s * 1e6, 4), format_real(logical, 3), format_real(wire, 3),
-               format_real(r.wire_ratio, 3), r.rel_l2 < 0 ? "-" : format_real(r.rel_l2, 3),
-               r.wrong < 0 ? "-" : std::to_string(r.wrong), r.replicas_equal ? "equal" : "DIFFER"},
-              good ? Mark::none : Mark::bad);
-    JsonRow& row = context_.json.add_row();
-    if (grads_mode_) row.set("layer", line.layer);
-    row.set("bytes", r.bytes)
-        .set("count", r.count)
-        .set("format", format)
-        .set("coordinates", coordinates)
-        .set("schedule", "two-shot");
-    row.set("time_us", r.time_s * 1e6)
-        .set("logical_gb_s", logical)
-        .set("wire_bytes", r.wire_bytes)
-        .set("wire_gb_s", wire)
-        .set("wire_ratio", r.wire_ratio);
-    if (r.rel_l2 >= 0) row.set("rel_l2", r.rel_l2);
-    if (r.wrong >= 0) row.set("wrong", r.wrong);
-    row.set("replicas_equal", r.replicas_equal);
-    row.set("encode_us", r.encode_s * 1e6).set("exchange_us", r.exchange_s * 1e6).set("reduce_us", r.reduce_s * 1e6);
-    row.set("gather_us", r.gather_s * 1e6).set("decode_us", r.decode_s * 1e6);
-    note_problems(line, r, format);
-    remember_time(r, format);
-    last_ = r;
-  }
-
-  void note_problems(const Line& line, const AllreduceResult& r, const std::string& format) {
-    const std::string where = (line.layer.empty() ? std::to_string(r.count) + " elements" : line.layer) + ", " + format + ": ";
-    if (r.wrong > 0) problems_.push_back(where + std::to_string(r.wrong) + " wrong elements");
-    if (!r.replicas_equal) problems_.push_back(where + "ranks ended with different bytes");
-    for (const std::string& name : r.vanished)
-      problems_.push_back(where + "tensor '" + name + "' came out all zero from gradients that are not");
-    for (const std::string& name : r.non_finite) context_.warn(where + "not finite: " + name);
-  }
-
-  /// FP32 against the others, size by size, for the advice at the end.
-  void remember_time(const AllreduceResult& r, const std::string& format) {
-    if (format == "fp32")
-      fp32_time_[r.bytes] = r.time_s;
-    else
-      other_time_[r.bytes].emplace_back(format, r.time_s);
-  }
-
-  void print_advice() {
-    if (last_.time_s > 0)
-      context_.print("# last line, rank 0: encode " + format_real(last_.encode_s * 1e6, 3) + " us, exchange " +
-                     format_real(last_.exchange_s * 1e6, 3) + ", sum and encode " + format_real(last_.reduce_s * 1e6, 3) +
-                     ", gather " + format_real(last_.gather_s * 1e6, 3) + ", decode " + format_real(last_.decode_s * 1e6, 3) +
-                     "\n");
-    if (grads_mode_ || fp32_time_.empty() || other_time_.empty()) return;
-    std::int64_t from = 0;
-    for (const auto& [bytes, times] : other_time_) {
-      const auto plain = fp32_time_.find(bytes);
-      bool faster = false;
-      for (const auto& [format, time] : times) faster = faster || (plain != fp32_time_.end() && time < plain->second);
-      if (!faster)
-        from = 0;
-      else if (from == 0)
-        from = bytes;
-    }
-    context_.print(from > 0 ? "# faster than fp32 between these ranks from " + format_bytes(static_cast<double>(from)) +
-                                  " on, no gain below\n"
-                            : "# no gain over fp32 between these ranks up to " +
-                                  format_bytes(static_cast<double>(other_time_.rbegin()->first)) + "\n");
-  }
-
   Context& context_;
   const Options& options_;
   Transport& transport_;
   bool grads_mode_;
   BasisSet bases_;
   std::vector<Line> lines_;
-  std::vector<std::string> problems_;
-  std::map<std::int64_t, double> fp32_time_;
-  std::map<std::int64_t, std::vector<std::pair<std::string, double>>> other_time_;
-  AllreduceResult last_;
 };
 
 /// What only this rank knows has to be said by this rank, whoever prints otherwise; then all ranks end.
@@ -375,6 +267,12 @@ Run add_allreduce_test(CLI::App& app) {
       return context.fail_usage("--basis and --layers go with --grads");
     if (!given.grads.empty() && !given.counts.empty()) return context.fail_usage("--grads or --count, not both");
     if (given.formats.empty()) given.formats = {"fp32", "e4m3"};
+    for (const std::string& format : given.formats)
+      if (const auto parsed = parse_format(format); !parsed.ok())
+        return context.fail_usage("--format: " + parsed.status().message());
+    if (!given.geometry.empty())
+      if (const auto parsed = parse_geometry(given.geometry); !parsed.ok())
+        return context.fail_usage("--geometry: " + parsed.status().message());
     return run_allreduce_test(context, given);
   };
 }

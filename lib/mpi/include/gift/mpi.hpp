@@ -10,8 +10,8 @@
 namespace gift {
 
 /// A transport over the caller's communicator, which is used as it is (never duplicated, never freed) with tags from `first_tag`
-/// on; MPI must be initialised. Messages above `chunk_bytes` are split, so counts stay in 32 bits. Waiting polls, so deadlines
-/// hold.
+/// on; MPI must be initialised. Messages above `chunk_bytes` are split, so counts stay in 32 bits; it must be equal on all ranks,
+/// as must `first_tag`. Waiting polls, so deadlines hold.
 GIFT_API Result<std::unique_ptr<Transport>> make_mpi_transport(MPI_Comm comm, int first_tag = 0,
                                                                std::size_t chunk_bytes = std::size_t{1} << 30);
 
