@@ -14,6 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 . "$here/sources.sh"
 . "$here/binaries.sh"
+. "$here/harness.sh"
 
 passed=0 failed=0 skipped=0
 pass() { echo "ok   $1" && passed=$((passed + 1)); }
@@ -57,6 +58,7 @@ plant() {
   printf '%s\n' "$2" >>"$planted/$1"
 }
 
+harness_rules
 source_rules
 binary_rules
 echo "$passed passed, $failed failed, $skipped skipped"
