@@ -113,6 +113,7 @@ CLI::Option* add_percent(CLI::App& app, const std::string& names, double& value,
 CLI::Option* add_words(CLI::App& app, const std::string& names, std::vector<std::string>& values, const std::string& help);
 
 // The commands.
+Run add_calibrate(CLI::App& app);
 Run add_allreduce_test(CLI::App& app);
 Run add_fidelity(CLI::App& app);
 

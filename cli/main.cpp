@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   try {
     const std::vector<Command> commands = {
         // name, what `gift --help` says about it, the function in cmd_*.cpp; in order of name
+        {"calibrate", "bases and a recipe from dumps of gradients or activations", add_calibrate},
         {"allreduce-test", "All-reduce between the ranks of an MPI job: bytes, time, fidelity, wrong elements",
          add_allreduce_test},
     };

@@ -123,11 +123,6 @@ Result<CalibrationResult> calibrate(const std::vector<std::string>& paths, const
   FormatError format_error(*codec, options.format);
   const CalibrationContext context = {options, *codec, backend_of(*codec).linalg(), *files, format_error, result.warnings};
   const std::vector<std::string> names = all_layers(*files, options);
-  for (const SafetensorsFile& file : *files) {
-    if (layer_names(file, options.source).empty()) {
-      result.warnings.push_back(printable(file.path()) + ": holds no " + source_name(options.source));
-    }
-  }
 
   std::vector<LayerStudy> layers;
   std::vector<PricedLayer> prices;
@@ -144,6 +139,11 @@ Result<CalibrationResult> calibrate(const std::vector<std::string>& paths, const
     layers.push_back(*std::move(layer));
   }
   if (!any) return no_layers(paths, options.source, options.layers, result.warnings);
+  for (const SafetensorsFile& file : *files) {
+    if (layer_names(file, options.source).empty()) {
+      result.warnings.push_back(printable(file.path()) + ": holds no " + source_name(options.source));
+    }
+  }
 
   const double budget_bytes = options.budget * payload_bytes;
   if (options.rank > 0) {

@@ -129,7 +129,7 @@ class Study {
   void describe() {
     LayerReport& report = layer_.report;
     report.shape = total_.shape;
-    report.samples = std::max(total_.right.samples, total_.left.samples);
+    report.samples = total_.right.samples > 0 ? total_.right.samples : total_.left.samples;
     const auto seen = static_cast<std::size_t>(total_.gradients);
     if (seen < context_.files.size()) {
       add_note(report, "in " + std::to_string(seen) + " of " + std::to_string(context_.files.size()) + " files");
@@ -319,26 +319,29 @@ Status measure(const CalibrationContext& context, int chosen, LayerStudy& layer)
       basis = *made;
     }
   }
-  const auto error_of = [&](const std::string& text, const GeometrySpec& geometry, const LayerBasisPtr& used,
+  const auto error_of = [&](const FormatSpec& format, const GeometrySpec& geometry, const LayerBasisPtr& used,
                             EncodeStats* stats) {
-    const Result<FormatSpec> format = parse_format(text);
-    return format.ok() ? encode_error(context.codec, tensor, gradient, *format, geometry, used, stats)
-                       : Result<double>(format.status());
+    return encode_error(context.codec, tensor, gradient, format, geometry, used, stats);
   };
-  std::vector<std::string> formats = {"e4m3:tensor", "e4m3:block:128", "mxfp8", "nvfp4:row"};
-  const std::string own = to_string(context.options.format);
-  if (std::find(formats.begin(), formats.end(), own) == formats.end()) formats.push_back(own);
-  for (const std::string& text : formats) {
-    const Result<double> error = error_of(text, spec, basis, nullptr);
+  const FormatSpec own = context.options.format;
+  std::vector<std::pair<std::string, FormatSpec>> formats;
+  bool own_is_listed = false;
+  for (const char* text : {"e4m3:tensor", "e4m3:block:128", "mxfp8", "nvfp4:row"}) {
+    formats.push_back({text, *parse_format(text)});
+    own_is_listed = own_is_listed || formats.back().second == own;
+  }
+  if (!own_is_listed) formats.push_back({to_string(own), own});
+  for (const auto& [text, format] : formats) {
+    const Result<double> error = error_of(format, spec, basis, nullptr);
     if (!error.ok()) return error.status();
     report.measured_rel_l2.push_back({text, *error});
-    if (text == own) report.measured = *error;
+    if (format == own) report.measured = *error;
   }
   const Result<double> plain = error_of(own, GeometrySpec{}, nullptr, nullptr);
   if (!plain.ok()) return plain.status();
   report.euclidean_rel_l2 = *plain;
   EncodeStats stats;
-  if (const Result<double> e = error_of("e4m3:tensor", GeometrySpec{}, nullptr, &stats); !e.ok()) return e.status();
+  if (const Result<double> e = error_of(formats[0].second, GeometrySpec{}, nullptr, &stats); !e.ok()) return e.status();
   report.upper_clip = static_cast<double>(stats.top_codes) / static_cast<double>(gradient.size());
   report.lower_clip = static_cast<double>(stats.bottom_codes) / static_cast<double>(gradient.size());
   return Status();

@@ -89,7 +89,7 @@ struct CandidateReport {
 struct LayerReport {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::int64_t samples = 0;
+  std::int64_t samples = 0;                    ///< rows of the right factor (of the left one without it)
   double condition = 0;                        ///< largest over smallest eigenvalue of the right factor within its rank
   std::int64_t factor_rank = 0;                ///< of the right factor: eigenvalues above dim * epsilon * largest
   std::map<std::int32_t, double> energy_kept;  ///< right factor, in sample, by rank 8, 16, 32, 64
