@@ -116,5 +116,6 @@ CLI::Option* add_words(CLI::App& app, const std::string& names, std::vector<std:
 Run add_calibrate(CLI::App& app);
 Run add_allreduce_test(CLI::App& app);
 Run add_fidelity(CLI::App& app);
+Run add_verify(CLI::App& app);
 
 }  // namespace gift::cli

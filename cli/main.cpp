@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
         {"calibrate", "bases and a recipe from dumps of gradients or activations", add_calibrate},
         {"allreduce-test", "All-reduce between the ranks of an MPI job: bytes, time, fidelity, wrong elements",
          add_allreduce_test},
+        {"verify", "Check that a backend computes the bytes that the specification says", add_verify},
     };
     return run_gift(argc, argv, commands);
   } catch (const std::exception& error) {

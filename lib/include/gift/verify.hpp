@@ -29,7 +29,7 @@ struct VerifyRow {
 struct VerifyReport {
   std::string backend, device;
   std::vector<VerifyRow> rows;
-  bool passed() const;  ///< at least one row, each compared something, nothing different
+  GIFT_API bool passed() const;  ///< at least one row, each compared something, nothing different
 };
 
 /// Code::unavailable if the backend cannot be opened: never a pass.
