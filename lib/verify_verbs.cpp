@@ -123,7 +123,8 @@ class VerbCheck {
     EncodeArgs args;
     args.tensor = &plan_;
     args.input = inputs_[size(rank)].data();
-    args.residual = plan_.error_feedback ? out.residual.data() : nullptr;
+    float nothing = 0;  // an empty matrix has a residual too: null would mean no error feedback
+    args.residual = !plan_.error_feedback ? nullptr : out.residual.empty() ? &nothing : out.residual.data();
     args.row_written = plan_.error_feedback ? out.written.data() : nullptr;
     args.payloads = targets;
     args.key = key(rank);

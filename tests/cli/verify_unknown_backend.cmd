@@ -1,3 +1,3 @@
 # A backend that does not exist is not a pass.
-# exit: 1
+# exit: 3
 "$GIFT" verify --backend gpu
