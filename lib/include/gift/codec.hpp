@@ -28,7 +28,7 @@ struct RoundingKey {
 /// What an encode found out on its way.
 struct EncodeStats {
   bool non_finite = false;         ///< a NaN or Inf in X, in S or in what was quantised
-  std::uint64_t saturated = 0;     ///< elements whose scaled value lay beyond the largest code
+  std::uint64_t saturated = 0;     ///< elements whose scaled value rounds beyond the largest code
   std::uint64_t top_codes = 0;     ///< elements that got the largest code of either sign (the paper's upper-end hits)
   std::uint64_t bottom_codes = 0;  ///< non-zero elements that got code 0 (the paper's lower-end hits)
   double error_energy = 0;  ///< sum of the squared quantisation error of finite elements, in the coordinates that are quantised
