@@ -115,6 +115,8 @@ CLI::Option* add_words(CLI::App& app, const std::string& names, std::vector<std:
 // The commands.
 Run add_calibrate(CLI::App& app);
 Run add_allreduce_test(CLI::App& app);
+Run add_export(CLI::App& app);
+Run add_inspect(CLI::App& app);
 Run add_fidelity(CLI::App& app);
 Run add_verify(CLI::App& app);
 

@@ -9,9 +9,11 @@ int main(int argc, char** argv) {
   try {
     const std::vector<Command> commands = {
         // name, what `gift --help` says about it, the function in cmd_*.cpp; in order of name
-        {"calibrate", "bases and a recipe from dumps of gradients or activations", add_calibrate},
         {"allreduce-test", "All-reduce between the ranks of an MPI job: bytes, time, fidelity, wrong elements",
          add_allreduce_test},
+        {"calibrate", "Bases and a recipe from dumps of gradients or activations", add_calibrate},
+        {"export", "Write a basis file out of another: fewer layers, fewer columns", add_export},
+        {"inspect", "Say what a dump, basis, session state or recipe is and holds", add_inspect},
         {"verify", "Check that a backend computes the bytes that the specification says", add_verify},
     };
     return run_gift(argc, argv, commands);

@@ -10,24 +10,10 @@
 namespace gift {
 namespace {
 
-constexpr std::size_t text_limit_bytes = 1 << 20;
-constexpr std::ptrdiff_t dots_a_line = 64;  // each dot of a key nests one deeper, and tables are freed recursively
-
 template <class E, std::size_t N>
 const char* name_in(const std::array<const char*, N>& names, E value) noexcept {
   const auto i = static_cast<std::size_t>(value);
   return i < N ? names[i] : "unknown";
-}
-
-/// The first line with more dots than any recipe needs; 0 if none has.
-std::size_t deep_line(std::string_view text) {
-  for (std::size_t line = 1; !text.empty(); ++line) {
-    const std::size_t end = text.find('\n');
-    const std::string_view row = text.substr(0, end);
-    if (std::count(row.begin(), row.end(), '.') > dots_a_line) return line;
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
-  return 0;
 }
 
 std::string one_line(std::string_view text) {
@@ -126,11 +112,9 @@ Recipe::Recipe() {
 Result<Recipe> parse_recipe(std::string_view text, const std::string& origin) {
   const std::string shown = printable(origin);
   const auto bad = [](const std::string& message) { return Status(Code::bad_file, message); };
-  if (text.size() > text_limit_bytes) return bad(shown + ": " + std::to_string(text.size()) + " bytes, too long for a recipe");
-  if (const std::size_t line = deep_line(text); line != 0) {
-    return bad(shown + ":" + std::to_string(line) + ":1: more dots than a line of a recipe can need");
-  }
-  const toml::parse_result parsed = toml::parse(text);
+  const Result<std::string> prepared = prepare_recipe_text(text, shown);
+  if (!prepared.ok()) return prepared.status();
+  const toml::parse_result parsed = toml::parse(std::string_view(*prepared));
   if (!parsed) {
     const toml::source_position at = parsed.error().source().begin;
     return bad(shown + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +

@@ -19,7 +19,7 @@ if [ ! -f "$build/build.ninja" ]; then
   CC=clang CXX=clang++ meson setup "$build" "$root" -Dfuzz=true -Dmpi=disabled -Dbuildtype=debugoptimized \
     -Db_sanitize=address,undefined -Db_lundef=false > "$build.log" 2>&1 || { cat "$build.log"; exit 1; }
 fi
-targets=(safetensors recipe packet)
+targets=(safetensors recipe packet basis)
 ninja -C "$build" "${targets[@]/#/tests/fuzz_}" > "$build/fuzz-build.log" 2>&1 || { tail -50 "$build/fuzz-build.log"; exit 1; }
 
 share=$((seconds / ${#targets[@]}))
@@ -31,6 +31,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$corpus"
   seeds=$root/fixtures/hostile
   [ "$target" = safetensors ] || seeds=$seeds/$target
+  [ "$target" != basis ] || cp -n "$root/fixtures/golden/bases_v1.safetensors" "$corpus/"
   log=$build/fuzz-$target.log
   if UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 "$build/tests/fuzz_$target" -max_total_time="$share" -timeout=10 \
       -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$build/crashes/$target-" "$corpus" "$seeds" > "$log" 2>&1; then

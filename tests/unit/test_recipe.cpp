@@ -169,10 +169,26 @@ TEST_CASE("recipe: faults name line, column and what is valid") {
   };
   for (const auto& [text, message] : faults) CHECK(fault(text) == message);
   CHECK(fault("op = ").starts_with("r.toml:1:"));
+  CHECK(fault("x = \"\xFF\"") == "r.toml:1:1: this line is not UTF-8");
+  CHECK(fault("\n\xC3\xA9 = 1") == "r.toml:2:1: characters other than ASCII must stand in quotes or in a comment");
+  CHECK(fault("n\xEF\xBB\xBBorm = 1") == "r.toml:1:1: characters other than ASCII must stand in quotes or in a comment");
+  CHECK(fault("op = \"\"\"\xC3\xA9\"\"\"") ==
+        "r.toml:1:1: characters other than ASCII must stand in quotes that end on their line");
+  CHECK(fault("op = 'sum' # \xC3\xA9 'quote\nop \"").starts_with("r.toml:2:"));
   for (const char* header : {"[=]", "[[=]]", "[[\x01]]", "[;", "[*]", "[a.=]"}) CHECK(fault(header).starts_with("r.toml:1:"));
   CHECK(fault("op = 'sum'\nop = 'mean'").starts_with("r.toml:2:"));
   CHECK(fault("op = \"\xFF\"").starts_with("r.toml:1:"));
   CHECK(fault(std::string("op\0 = 'sum'", 11)).starts_with("r.toml:1:"));
+}
+
+TEST_CASE("recipe: text beyond ASCII in comments and in quotes") {
+  const Recipe recipe = must_parse(
+      "# \xC3\xBC\xE4\xB8\xAD 'x\nop = 'sum' # \xEF\xBB\xBB\n[[rule]]\nmatch = \"\\\"#\xC3\xA9\"\n"
+      "[[rule]]\nmatch = '\xEF\xBB\xBB\\'");
+  CHECK(recipe.op == gift::ReduceOp::sum);
+  CHECK(recipe.rules[0].match == "\"#\xC3\xA9");
+  CHECK(recipe.rules[1].match == "\xEF\xBB\xBB\\");
+  CHECK(must_parse("\xEF\xBB\xBFop = 'sum'\r\n").op == gift::ReduceOp::sum);
 }
 
 TEST_CASE("recipe: nesting and size cannot exhaust the stack or memory") {

@@ -7,6 +7,7 @@
 #include "gift/fidelity.hpp"
 #include "gift/format.hpp"
 #include "gift/geometry.hpp"
+#include "gift/inspect.hpp"
 #include "gift/plan.hpp"
 #include "gift/recipe.hpp"
 #include "gift/safetensors.hpp"

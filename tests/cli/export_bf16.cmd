@@ -1,0 +1,2 @@
+# exit: 2
+"$GIFT" export --basis "$FIXTURES/golden/bases_v1.safetensors" -o out.safetensors --dtype bf16
