@@ -217,7 +217,7 @@ std::string coordinates_text(const Plan& plan) {
   return common(plan, [](const TensorPlan& t) {
     std::string text = geometry_name(t.geometry.kind);
     if (t.geometry.kind == GeometryKind::whiten || t.geometry.kind == GeometryKind::deflate)
-      text += std::string(" ") + side_name(t.geometry.side) + " r " + std::to_string(std::max(t.rank_right(), t.rank_left()));
+      text += std::string(" ") + side_name(t.geometry.side) + " " + std::to_string(std::max(t.rank_right(), t.rank_left()));
     return text;
   });
 }

@@ -50,7 +50,7 @@ void AllreduceTable::explain(const Transport& transport, const std::string& back
       std::to_string(warmup) + " of warm-up\n" +
       "# time: one all-reduce, slowest rank. GB/s logical: FP32 bytes over time; wire: bytes a rank sends over time.\n"
       "# ratio: bytes sent over those of an FP32 all-reduce of the same kind, scales and headers counted.\n"
-      "# RelL2: |result - exact| / |exact|, exact in FP64 over all ranks' gradients.\n" +
+      "# RelL2: |result - exact| / |exact|, exact in FP64 over all ranks' gradients. equal: all ranks hold the same bytes.\n" +
       (dumps_ ? "# #wrong: elements of any rank that differ from the same all-reduce computed in one process, bit for bit.\n"
               : "# #wrong: elements of any rank that are not exactly the sum, on inputs whose sum is exact ('-': the format has "
                 "none).\n"));
@@ -100,7 +100,7 @@ void AllreduceTable::print() {
       dumps_ ? Column{"layer", Align::left} : Column{"size", Align::right}, {"count", Align::right}, {"format", Align::left}};
   if (maps) columns.push_back({"coordinates", Align::left});
   for (const char* title : {"time us", "logical", "wire", "ratio", "RelL2", "#wrong"}) columns.push_back({title, Align::right});
-  columns.push_back({"replicas", Align::left});
+  columns.push_back({"equal", Align::left});
   Table table(columns);
   for (const Line& line : lines_) {
     const AllreduceResult& r = line.result;
@@ -115,7 +115,7 @@ void AllreduceTable::print() {
     cells.push_back(format_real(r.wire_ratio, 3));
     cells.push_back(r.rel_l2 < 0 ? "-" : format_real(r.rel_l2, 3));
     cells.push_back(r.wrong < 0 ? "-" : std::to_string(r.wrong));
-    cells.push_back(r.replicas_equal ? "equal" : "DIFFER");
+    cells.push_back(r.replicas_equal ? "yes" : "NO");
     table.add(cells, r.wrong > 0 || !r.replicas_equal || !r.vanished.empty() ? Mark::bad : Mark::none);
   }
   context_.print(table);
