@@ -22,7 +22,7 @@ const Shape shapes[] = {{1, 1}, {2, 17}, {7, 33}, {12, 130}, {9, 64}, {0, 16}, {
 
 Status check_format(Context& context, const std::string& label, const FormatSpec& format) {
   for (const Shape& shape : shapes) {
-    for (const Fill fill : {Fill::moderate, Fill::extreme, Fill::zeros, Fill::non_finite}) {
+    for (const Fill fill : {Fill::moderate, Fill::extreme, Fill::zeros, Fill::midpoints, Fill::non_finite}) {
       for (const int world : {1, 3}) {
         Case c{.format = format,
                .geometry = {},

@@ -50,6 +50,31 @@ Status fill_side(const GeometrySpec& geometry, std::int64_t dim, std::int32_t ra
   return whiten_scales(side.eigenvalues, side.trace, dim, geometry.exponent, geometry.damping, side.d, side.d_inv);
 }
 
+/// A number within two places of the middle between two E4M3 codes, divided by `scale`.
+float near_midpoint(Random& random, float scale) noexcept {
+  const auto table = golden::intervals(Element::e4m3);
+  // The highest bits of an interval are the last before the code changes; the largest code has no such end.
+  const std::uint32_t border = table[random.bits() % (table.size() / 2 - 1)].highest;
+  const auto bits = std::bit_cast<std::uint32_t>(std::bit_cast<float>(border) / scale);
+  return std::bit_cast<float>(bits + static_cast<std::uint32_t>(random.bits() % 5) - 2u);
+}
+
+/// Even rows: the first element of each block of 16 decides nvfp4's block scale. Odd rows: elements of an E4M3 row.
+std::vector<float> midpoints(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> x;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const float amax = std::ldexp(1.5f + 0.5f * random.uniform(), static_cast<int>(random.bits() % 40) - 20);
+    const float scale = i % 2 == 0 ? 2688.0f / amax / 6.0f : 448.0f / amax;
+    float lead = amax;
+    for (std::int64_t j = 0; j < cols; ++j) {
+      if (j % 16 == 0 || i % 2 == 1) lead = j == 0 ? amax : near_midpoint(random, scale);
+      x.push_back(j % 16 == 0 || i % 2 == 1 ? lead : lead * random.uniform());
+    }
+  }
+  return x;
+}
+
 }  // namespace
 
 std::uint64_t Random::bits() noexcept {
@@ -65,6 +90,7 @@ float Random::uniform() noexcept {
 }
 
 std::vector<float> filled(std::int64_t rows, std::int64_t cols, Fill fill, std::uint64_t seed) {
+  if (fill == Fill::midpoints) return midpoints(rows, cols, seed);
   Random random(seed);
   std::vector<float> x;
   x.reserve(static_cast<std::size_t>(rows * cols));

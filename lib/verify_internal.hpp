@@ -50,6 +50,7 @@ enum class Fill : std::uint8_t {
   moderate,    ///< a few binades, rows of different size
   extreme,     ///< rows whose amax lies at the ends of the FP32 range
   zeros,       ///< zero and minus zero rows and blocks among others
+  midpoints,   ///< amaxes of nvfp4 blocks, and elements of E4M3 rows, within two places of where their code changes
   non_finite,  ///< moderate with one NaN, one Inf
 };
 std::vector<float> filled(std::int64_t rows, std::int64_t cols, Fill fill, std::uint64_t seed);

@@ -1,10 +1,12 @@
 // The fast path against the scalar reference, for every instruction set that this machine runs.
+#include <algorithm>
 #include <cmath>
 
 #include "catch.hpp"
 #include "codec_kit.hpp"
 #include "fast_kernels.hpp"
 #include "golden.hpp"
+#include "verify_internal.hpp"
 
 using namespace codec_kit;
 using gift::Element;
@@ -74,6 +76,31 @@ TEST_CASE("fast encode and decode equal the reference: bytes, counters, numbers"
       }
     }
   }
+}
+
+TEST_CASE("adversarial blocks: amaxes and elements next to where their code changes, scales by the formula", "[fast]") {
+  const float one_sixth = 0x1.555556p-3f;  // 1/6 rounded to FP32
+  std::uint64_t near_borders = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const Matrix m{64, 130, gift::verification::filled(64, 130, gift::verification::Fill::midpoints, seed)};
+    for (const char* format : {"nvfp4", "e4m3:row", "e4m3", "mxfp8"}) round_trip(format, m);
+    // The block scales once more, from SPEC section 5's formula and the golden table.
+    const Encoded e = encode(paths()[0], "nvfp4", m);
+    for (std::int64_t i = 0; i < m.rows; ++i) {
+      const float* row = m.x.data() + i * m.cols;
+      const float s = 2688.0f / ref::finite_amax(row, m.cols);
+      for (std::int64_t b = 0; b < 9; ++b) {
+        const float amax = ref::finite_amax(row + 16 * b, std::min<std::int64_t>(16, m.cols - 16 * b));
+        const float wanted = amax * (s * one_sixth);
+        const auto table = golden::intervals(Element::e4m3);
+        CHECK(e.block_scale(i * 9 + b) == golden::expected_code(Element::e4m3, table, bits(wanted)));
+        // Does the last place of 1/6 matter here? Then this block would notice a wrong one.
+        const float wrong = amax * (s * from_bits(bits(one_sixth) - 1));
+        near_borders += golden::expected_code(Element::e4m3, table, bits(wrong)) != e.block_scale(i * 9 + b) ? 1 : 0;
+      }
+    }
+  }
+  CHECK(near_borders > 100);
 }
 
 TEST_CASE("fast decode equals the reference for any bytes", "[fast]") {
