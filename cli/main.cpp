@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
          add_allreduce_test},
         {"calibrate", "Bases and a recipe from dumps of gradients or activations", add_calibrate},
         {"export", "Write a basis file out of another: fewer layers, fewer columns", add_export},
+        {"fidelity", "How faithful formats and coordinates are on your own gradients", add_fidelity},
         {"inspect", "Say what a dump, basis, session state or recipe is and holds", add_inspect},
         {"verify", "Check that a backend computes the bytes that the specification says", add_verify},
     };

@@ -106,11 +106,12 @@ struct Axes {
   bool any = false;
 
   explicit Axes(const Plot& plot) {
-    double x_max = 0, y_min = INFINITY, y_max = 0;
+    double x_min = INFINITY, x_max = 0, y_min = INFINITY, y_max = 0;
     for (const auto& series : plot.series) {
       for (const auto& point : series.points) {
         if (!drawable(point)) continue;
         any = true;
+        x_min = std::min(x_min, point.x);
         x_max = std::max(x_max, point.x);
         y_min = std::min(y_min, point.y);
         y_max = std::max(y_max, point.y);
@@ -118,7 +119,8 @@ struct Axes {
     }
     if (!any) return;
     x_step = x_max > 20 ? 4 : x_max > 9 ? 2 : 1;
-    x_high = (std::floor(x_max / x_step) + 1) * x_step;
+    x_low = std::max(0.0, std::floor(x_min / x_step - 0.25) * x_step);
+    x_high = (std::floor(x_max / x_step + 0.25) + 1) * x_step;
     log_low = std::log10(y_min) - 0.08;
     log_high = std::log10(y_max) + 0.08;
     if (log_high - log_low < 1) log_low = log_high - 1;  // at least a decade, so that small differences stay small

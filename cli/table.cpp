@@ -49,17 +49,18 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
 void Table::add(std::vector<std::string> cells, Mark mark) {
   cells.resize(columns_.size());
-  rows_.push_back({std::move(cells), mark, false});
+  rows_.push_back({std::move(cells), mark});
 }
 
 void Table::rule() { rows_.push_back({{}, Mark::none, true}); }
+void Table::section(const std::string& text) { rows_.push_back({{text}, Mark::none, false, true}); }
 
 std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths;
   for (std::size_t k = 0; k < columns_.size(); ++k) {
     std::size_t width = display_width(columns_[k].title);
     for (const auto& row : rows_) {
-      if (!row.rule) width = std::max(width, display_width(row.cells[k]));
+      if (!row.rule && !row.section) width = std::max(width, display_width(row.cells[k]));
     }
     widths.push_back(width);
   }
@@ -94,6 +95,8 @@ std::string Table::text(bool colour) const {
   for (const auto& row : rows_) {
     if (row.rule) {
       out += std::string(full, '-') + "\n";
+    } else if (row.section) {
+      out += wrapped(shortened(row.cells[0], max_width), "");
     } else {
       out += wrapped(line([&](std::size_t k) { return row.cells[k]; }), colour ? colours[static_cast<int>(row.mark)] : "");
     }

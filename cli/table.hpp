@@ -21,8 +21,9 @@ class Table {
   explicit Table(std::vector<Column> columns);
   /// One cell a column; missing cells are empty. Give text columns Align::left: only those are shortened to fit.
   void add(std::vector<std::string> cells, Mark mark = Mark::none);
-  /// A line across.
+  /// A line across, or text that is not bound to the columns.
   void rule();
+  void section(const std::string& text);
   bool empty() const noexcept { return rows_.empty(); }
   /// `colour`: escape codes for a terminal. Lines have no blanks at their ends.
   std::string text(bool colour) const;
@@ -32,6 +33,7 @@ class Table {
     std::vector<std::string> cells;
     Mark mark = Mark::none;
     bool rule = false;
+    bool section = false;
   };
   std::vector<std::size_t> widths() const;
 

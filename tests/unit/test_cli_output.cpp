@@ -29,11 +29,13 @@ TEST_CASE("a table aligns text left and numbers right", "[cli]") {
   Table table({{"layer", Align::left}, {"bits", Align::right}});
   table.add({"fc1", "8.25"});
   table.rule();
+  table.section("a heading wider than the table");
   table.add({"überall", "4.5"}, Mark::bad);
   CHECK(table.text(false) ==
         "layer    bits\n"
         "fc1      8.25\n"
         "-------------\n"
+        "a heading wider than the table\n"
         "überall   4.5\n");
   CHECK(table.text(true).find("\x1b[31müberall   4.5\x1b[0m\n") != std::string::npos);
   CHECK(table.text(false).find('\x1b') == std::string::npos);

@@ -65,7 +65,7 @@ struct FidelityOptions {
 };
 
 struct FidelityRow {
-  std::string layer;  ///< "overall" (over the layers that every method has, and all test files): geometric mean of rel_l2 and
+  std::string layer;  ///< "overall" (over the matrices that every method has): geometric mean of rel_l2 and
                       ///< mse, mean of bits and cosine, max of max_err
   std::string file;   ///< test file; empty for overall
   std::string coordinates, basis, side, format;  ///< coordinates_name(), origin_name(), side_name(), to_string(format)
