@@ -12,7 +12,7 @@ function finish() {
   print name, passed + 0, failed + 0, skipped + 0, note
   name = ""
 }
-/^test: +/ && !in_output { finish(); sub(/^test: +/, ""); name = $0; counted = passed = failed = skipped = 0; result = "no result"; next }
+/^test: +/ && !in_output { finish(); sub(/^test: +/, ""); sub(/^[^\/]* \/ /, ""); name = $0; counted = passed = failed = skipped = 0; result = "no result"; next }
 /^result: +/ && !in_output { sub(/^result: +/, ""); result = $0; next }
 /^-+ std(out|err) -+$/ { in_output = 1; stream = $2; next }
 /^=+ [0-9]+\/[0-9]+ =+$/ && length($0) == 78 { in_output = 0; next }

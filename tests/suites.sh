@@ -100,7 +100,7 @@ show_failure() {
   echo "---- $2:"
   awk -v want="$2" '
     /^=+ [0-9]+\/[0-9]+ =+$/ { on = 0 }
-    /^test: +/ { name = $0; sub(/^test: +/, "", name); gsub(/ /, "_", name); on = name == want }
+    /^test: +/ { name = $0; sub(/^test: +/, "", name); sub(/^[^\/]* \/ /, "", name); gsub(/ /, "_", name); on = name == want }
     on && !/^(command|start time):/' "$1/meson-logs/testlog.txt" | tail -n 60
   echo "----"
 }

@@ -2,7 +2,7 @@
 
 # A log as `meson test` writes it, of one suite: a result and what was printed.
 meson_log() {
-  printf '%s\n' "==================================== 1/1 =====================================" "test:         some suite" "duration:     1s" \
+  printf '%s\n' "==================================== 1/1 =====================================" "test:         gift:scripts / some suite" "duration:     1s" \
     "result:       $1" "command:      x" "----------------------------------- stdout -----------------------------------"
   printf '%s\n' "${@:2}"
 }
