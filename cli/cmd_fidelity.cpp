@@ -1,6 +1,5 @@
 // gift fidelity: how faithful formats and coordinates are on the user's own gradients.
 #include <algorithm>
-#include <set>
 #include <span>
 
 #include "cli.hpp"
@@ -154,11 +153,8 @@ Status expand(const std::vector<std::string>& patterns, std::vector<std::string>
 }
 
 std::string describe(const FidelityOptions& options, const FidelityResult& result) {
-  std::set<std::pair<std::string, std::string>> matrices;
-  for (const auto& row : result.rows) {
-    if (row.layer != "overall") matrices.insert({row.file, row.layer});
-  }
-  return "geometric mean over " + counted(matrices.size(), "matrix", "matrices") + " of " +
+  const auto matrices = static_cast<std::size_t>(result.overall_matrices);
+  return "geometric mean over " + counted(matrices, "matrix", "matrices") + " of " +
          counted(options.test_files.size(), "file", "files") + "; bases from " +
          counted(options.calibrate_files.size(), "other file", "other files");
 }
@@ -188,6 +184,7 @@ int run_fidelity(const Options& options, Context& context) {
   if (!result.ok()) return context.fail(result.status());
   for (const auto& warning : result->warnings) context.warn(warning);
   add_json(context.json, *result);
+  context.json.top().set("overall_matrices", result->overall_matrices);
   const auto overall = overall_rows(*result);
   const std::string what = describe(wanted, *result);
   if (!overall.empty()) {

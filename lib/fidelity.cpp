@@ -263,6 +263,7 @@ std::set<MatrixKey> Runner::common_matrices() {
 
 void Runner::add_overall() {
   const auto common = common_matrices();
+  result_.overall_matrices = static_cast<std::int64_t>(common.size());
   std::map<std::pair<std::size_t, std::size_t>, Sums> sums;
   for (std::size_t k = 0; k < row_origin_.size(); ++k) {
     const FidelityRow& row = result_.rows[k];

@@ -76,6 +76,7 @@ struct FidelityRow {
 
 struct FidelityResult {
   std::vector<FidelityRow> rows;
+  std::int64_t overall_matrices = 0;  ///< how many (file, layer) the "overall" rows stand for
   std::vector<std::string> warnings;  ///< layers left out, and why
 };
 
