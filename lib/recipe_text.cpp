@@ -1,6 +1,7 @@
 // What a recipe's text must be before the TOML parser sees it. toml++ 3.3 is undefined on non-ASCII characters where it looks for
 // blanks (its table of Unicode spaces ends in an "unreachable" that is reached), and it nests, and frees, as deep as a line has
-// dots. So: non-ASCII text only inside quotes on one line, or in comments, which are blanked out here.
+// dots. So it gets to see ASCII only: other characters may stand in "double quotes" that end on their line, where they are
+// replaced by their escapes, and in comments, where they are blanked out.
 #include <cstdint>
 
 #include "recipe_internal.hpp"
@@ -12,6 +13,8 @@ namespace {
 constexpr std::size_t text_limit_bytes = 1 << 20;
 constexpr int dots_a_line = 64;
 
+bool is_plain_ascii(char c) noexcept { return static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x80; }
+
 /// Walks over the text and keeps track of what it is in: quotes, a comment, or neither.
 class TextScan {
  public:
@@ -22,14 +25,21 @@ class TextScan {
     while (at_ < text_.size()) {
       const char c = text_[at_];
       const bool ascii = static_cast<unsigned char>(c) < 0x80;
-      if (!ascii && quote_.empty() && !comment_) return "characters other than ASCII must stand in quotes or in a comment";
-      if (!ascii && quote_.size() == 3) return "characters other than ASCII must stand in quotes that end on their line";
+      const bool plain_quotes = quote_ == "\"";
+      if (!ascii && !plain_quotes && !comment_) {
+        return "characters other than ASCII must stand in \"double quotes\" or in a comment";
+      }
+      if (plain_quotes && c == '\\' && at_ + 1 < text_.size() && static_cast<unsigned char>(text_[at_ + 1]) >= 0x80) {
+        return "a backslash in front of a character that needs none";
+      }
       if (c == '.' && ++dots_ > dots_a_line) return "more dots than a line of a recipe can need";
       if (c == '\n') {
         end_line(out);
       } else if (comment_) {
         out += ascii ? c : '?';
         ++at_;
+      } else if (!ascii) {
+        escape(out);
       } else {
         step(out);
       }
@@ -47,7 +57,19 @@ class TextScan {
     if (quote_.size() == 1) quote_ = {};  // not closed: the parser will say so
   }
 
-  /// One character, or a quote of three, outside comments.
+  /// The character at hand, well-formed UTF-8 of two to four bytes, as \UXXXXXXXX.
+  void escape(std::string& out) {
+    constexpr char digits[] = "0123456789ABCDEF";
+    const auto lead = static_cast<unsigned char>(text_[at_++]);
+    std::uint32_t point = lead >= 0xF0 ? lead & 0x07u : lead >= 0xE0 ? lead & 0x0Fu : lead & 0x1Fu;
+    for (int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1; more > 0; --more) {
+      point = point << 6 | (static_cast<unsigned char>(text_[at_++]) & 0x3Fu);
+    }
+    out += "\\U";
+    for (int shift = 28; shift >= 0; shift -= 4) out += digits[point >> shift & 15];
+  }
+
+  /// One ASCII character, an escape, or a quote of three, outside comments.
   void step(std::string& out) {
     const char c = text_[at_];
     std::size_t length = 1;
@@ -58,8 +80,8 @@ class TextScan {
         length = three == "\"\"\"" || three == "'''" ? 3 : 1;
         quote_ = text_.substr(at_, length);
       }
-    } else if (c == '\\' && quote_[0] == '"' && at_ + 1 < text_.size() && static_cast<unsigned char>(text_[at_ + 1]) >= 0x20) {
-      length = static_cast<unsigned char>(text_[at_ + 1]) < 0x80 ? 2 : 1;
+    } else if (c == '\\' && quote_[0] == '"' && at_ + 1 < text_.size() && is_plain_ascii(text_[at_ + 1])) {
+      length = 2;
     } else if (text_.substr(at_, quote_.size()) == quote_) {
       length = quote_.size();
       quote_ = {};

@@ -170,10 +170,11 @@ TEST_CASE("recipe: faults name line, column and what is valid") {
   for (const auto& [text, message] : faults) CHECK(fault(text) == message);
   CHECK(fault("op = ").starts_with("r.toml:1:"));
   CHECK(fault("x = \"\xFF\"") == "r.toml:1:1: this line is not UTF-8");
-  CHECK(fault("\n\xC3\xA9 = 1") == "r.toml:2:1: characters other than ASCII must stand in quotes or in a comment");
-  CHECK(fault("n\xEF\xBB\xBBorm = 1") == "r.toml:1:1: characters other than ASCII must stand in quotes or in a comment");
+  CHECK(fault("\n\xC3\xA9 = 1") == "r.toml:2:1: characters other than ASCII must stand in \"double quotes\" or in a comment");
+  CHECK(fault("n\xEF\xBB\xBBorm = 1") ==
+        "r.toml:1:1: characters other than ASCII must stand in \"double quotes\" or in a comment");
   CHECK(fault("op = \"\"\"\xC3\xA9\"\"\"") ==
-        "r.toml:1:1: characters other than ASCII must stand in quotes that end on their line");
+        "r.toml:1:1: characters other than ASCII must stand in \"double quotes\" or in a comment");
   CHECK(fault("op = 'sum' # \xC3\xA9 'quote\nop \"").starts_with("r.toml:2:"));
   for (const char* header : {"[=]", "[[=]]", "[[\x01]]", "[;", "[*]", "[a.=]"}) CHECK(fault(header).starts_with("r.toml:1:"));
   CHECK(fault("op = 'sum'\nop = 'mean'").starts_with("r.toml:2:"));
@@ -184,10 +185,13 @@ TEST_CASE("recipe: faults name line, column and what is valid") {
 TEST_CASE("recipe: text beyond ASCII in comments and in quotes") {
   const Recipe recipe = must_parse(
       "# \xC3\xBC\xE4\xB8\xAD 'x\nop = 'sum' # \xEF\xBB\xBB\n[[rule]]\nmatch = \"\\\"#\xC3\xA9\"\n"
-      "[[rule]]\nmatch = '\xEF\xBB\xBB\\'");
+      "[[rule]]\nmatch = \"\xEF\xBB\xBB\\\\\xF0\x9F\x98\x80\"");
   CHECK(recipe.op == gift::ReduceOp::sum);
   CHECK(recipe.rules[0].match == "\"#\xC3\xA9");
-  CHECK(recipe.rules[1].match == "\xEF\xBB\xBB\\");
+  CHECK(recipe.rules[1].match == "\xEF\xBB\xBB\\\xF0\x9F\x98\x80");
+  CHECK(fault("op = '\xC3\xA9'") == "r.toml:1:1: characters other than ASCII must stand in \"double quotes\" or in a comment");
+  CHECK(fault("op = \"\\\xC3\xA9\"") == "r.toml:1:1: a backslash in front of a character that needs none");
+  CHECK(fault("match = 0\"\xC3\xA9\xEF\xBB\xBB\"").starts_with("r.toml:1:"));
   CHECK(must_parse("\xEF\xBB\xBFop = 'sum'\r\n").op == gift::ReduceOp::sum);
 }
 

@@ -20,6 +20,7 @@
 //   match = "router.*"
 //   exempt = true                   # false: not even tensors that are exempt by themselves
 //
+// Characters other than ASCII may stand in comments and in "double quotes".
 // Every key may be left out but `match` of a rule, and `kind` and, for whiten and deflate, `rank` of a geometry. Keys of a
 // geometry: hadamard: block; whiten: side, rank, exponent (p, in (0, 1]), damping (delta, >= 0); deflate: side, rank. A geometry
 // without options may be written as its name: geometry = "euclidean".
