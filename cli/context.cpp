@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "cli.hpp"
 
@@ -26,7 +27,11 @@ void Context::print(const std::string& text) {
   std::fflush(stdout);
 }
 
-void Context::print(const Table& table) { print(table.text(isatty(STDOUT_FILENO) != 0)); }
+void Context::print(const Table& table) {
+  // mpirun gives its ranks a terminal of their own, wherever its output goes: no colours there.
+  const bool launched = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+  print(table.text(!launched && isatty(STDOUT_FILENO) != 0));
+}
 
 void Context::warn(const std::string& message) {
   json.add_warning(message);
