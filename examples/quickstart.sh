@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
 done
 gift=$build/cli/gift out=$build/quickstart data=fixtures/gradients
 step() { printf '\n[%s, after %d min %02d s] %s\n\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2"; }
-explain() { printf '\n%s\n\n' "$*" | fold -s -w 100; }
+explain() { printf '\n%s\n\n' "$*" | fold -s -w 100 | sed 's, *$,,'; }
 give_up() { echo "quickstart.sh: $*" >&2 && exit 1; }
 show() { echo "\$ $*" && "$@"; }
 
