@@ -44,9 +44,8 @@ std::string find_json_path(int argc, char** argv) {
   return "";
 }
 
-int write_report(Context& context, const std::string& json_path, int code) {
-  if (json_path.empty() || !context.speaks()) return code;
-  const Status status = context.json.write(json_path);
+int write_report(Context& context, int code) {
+  const Status status = context.save_report();
   if (status.ok()) return code;
   context.fail(status);
   return code == exit_ok ? exit_failed : code;
@@ -62,6 +61,7 @@ int check_stdout(Context& context, int code) {
 int run_command(const std::string& name, const Run& run, const Common& common) {
   Context context(name, common.quiet);
   if (const Status status = check_writable(common.json_path); !status.ok()) return context.fail(status);
+  context.set_report_path(common.json_path);
   int code = exit_failed;
   try {
     code = run(context);
@@ -70,7 +70,7 @@ int run_command(const std::string& name, const Run& run, const Common& common) {
   } catch (const std::exception& error) {
     code = context.fail({Code::internal, std::string("internal error: ") + error.what()});
   }
-  return check_stdout(context, write_report(context, common.json_path, code));
+  return check_stdout(context, write_report(context, code));
 }
 
 int explain(const CLI::ParseError& error, const CLI::App& app, const CLI::App* command, const char* first_argument,

@@ -58,6 +58,12 @@ class Context {
   void set_ranks(int rank, int world);
   bool speaks() const noexcept { return speaks_; }
 
+  /// Where --json goes; app.cpp sets it.
+  void set_report_path(const std::string& path) { report_path_ = path; }
+  /// Writes the JSON file once: here if a command calls it, else when the command returns. Under mpirun a rank that exits with an
+  /// error has the others killed, so rank 0 saves before it lets them go.
+  Status save_report();
+
   /// For the library's long calls: a bar on stderr if that is a terminal, else nothing. Must not outlive the context.
   Progress progress();
 
@@ -78,7 +84,8 @@ class Context {
  private:
   int report_error(const std::string& message, int code);
 
-  std::string command_;
+  std::string command_, report_path_;
+  bool report_saved_ = false;
   bool quiet_ = false, speaks_ = true;
   ProgressBar bar_;
 };

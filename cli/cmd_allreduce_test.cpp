@@ -42,6 +42,7 @@ class AllreduceTest {
                                  std::to_string(world));
     // Files are read rank by rank: all hear of an error on any before the first collective that depends on it.
     if (Status s = agree(transport_, prepare()); !s.ok()) return context_.fail(s);
+    if (Status s = same_calls(); !s.ok()) return context_.fail(s);
     AllreduceTable table(context_, grads_mode_);
     table.explain(transport_, options_.backend, options_.iterations, options_.warmup);
     for (const Line& line : lines_) {
@@ -69,6 +70,25 @@ class AllreduceTest {
     Result<std::vector<Recipe>> recipes = make_recipes();
     if (!recipes.ok()) return recipes.status();
     return grads_mode_ ? prepare_grads(recipes.value()) : prepare_sweep(recipes.value());
+  }
+
+  /// Ranks that would make other numbers of calls would wait for each other: all of them learn who differs, and in what. (What is
+  /// in a call, Session::open compares.)
+  Status same_calls() {
+    constexpr std::size_t fields = 4;
+    constexpr const char* names[fields] = {"--iters", "--warmup_iters", "--check", "the number of lines (sizes and formats)"};
+    const std::int64_t mine[fields] = {options_.iterations, options_.warmup, options_.check,
+                                       static_cast<std::int64_t>(lines_.size())};
+    std::vector<std::int64_t> all(fields * static_cast<std::size_t>(transport_.size()));
+    std::vector<Bytes> recv;
+    for (std::size_t rank = 0; rank < all.size() / fields; ++rank)
+      recv.push_back(std::as_writable_bytes(std::span(all).subspan(rank * fields, fields)));
+    if (Status s = transport_.all_gather(std::as_bytes(std::span(mine)), recv); !s.ok()) return s;
+    for (std::size_t i = fields; i < all.size(); ++i)
+      if (all[i] != all[i % fields])
+        return {Code::mismatch, "rank " + std::to_string(i / fields) + ": " + names[i % fields] + " is " +
+                                    std::to_string(all[i]) + ", rank 0 has " + std::to_string(all[i % fields])};
+    return {};
   }
 
   /// One recipe from a file, or one for each format of --format.
@@ -224,6 +244,8 @@ int run_allreduce_test(Context& context, const Options& options) {
   context.set_ranks(transport.rank(), transport.size());
   try {
     const int code = AllreduceTest(context, options, transport).run();
+    if (code != exit_ok)
+      if (const Status s = context.save_report(); !s.ok()) return give_up(context, *ranks.value(), s.message());
     // A transport that broke on this rank has left others in the middle of something: end them too.
     if (code == exit_ok) return code;
     if (const Status s = transport.barrier(); !s.ok()) return give_up(context, *ranks.value(), s.message());
@@ -260,6 +282,8 @@ Run add_allreduce_test(CLI::App& app) {
   add_count(app, "--timeout", o.timeout_s, 1, "seconds to wait for a rank before giving up (120)");
   return [options](Context& context) -> int {
     Options& given = *options;
+    if (given.min_bytes < 1) return context.fail_usage("--minbytes: 0 bytes never grow to the largest size; 4 is one element");
+    if (given.check > 1) return context.fail_usage("--check: " + std::to_string(given.check) + " is not 0 or 1");
     if (given.min_bytes > given.max_bytes)
       return context.fail_usage("--minbytes " + std::to_string(given.min_bytes) + " is more than --maxbytes " +
                                 std::to_string(given.max_bytes));

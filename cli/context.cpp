@@ -8,6 +8,12 @@
 
 namespace gift::cli {
 
+Status Context::save_report() {
+  if (report_path_.empty() || !speaks_ || report_saved_) return {};
+  report_saved_ = true;
+  return json.write(report_path_);
+}
+
 Context::Context(std::string command, bool quiet) : json(command), command_(std::move(command)), quiet_(quiet), bar_(!quiet) {}
 
 void Context::set_ranks(int rank, int world) {

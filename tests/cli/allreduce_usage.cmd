@@ -5,7 +5,9 @@ try -b 2X
 try -b 1e6
 try -b -5
 try -b ''
+try -b 0 -e 1K
 try -b 4M -e 1M
+try -c 2
 try -f 1
 try --format e4m4
 try --geometry cube
