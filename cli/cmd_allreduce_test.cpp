@@ -244,13 +244,11 @@ int run_allreduce_test(Context& context, const Options& options) {
   context.set_ranks(transport.rank(), transport.size());
   try {
     const int code = AllreduceTest(context, options, transport).run();
-    if (code != exit_ok)
-      if (const Status s = context.save_report(); !s.ok()) return give_up(context, *ranks.value(), s.message());
-    // A transport that broke on this rank has left others in the middle of something: end them too.
     if (code == exit_ok) return code;
+    if (const Status s = context.save_report(); !s.ok()) return give_up(context, *ranks.value(), s.message());
+    // A transport that broke on this rank has left others in the middle of something: end them too.
     if (const Status s = transport.barrier(); !s.ok()) return give_up(context, *ranks.value(), s.message());
-    // All have failed alike. mpirun ends every rank once one exits with an error, and rank 0 still has its report to write: its
-    // exit code speaks for all.
+    // All have failed alike. mpirun ends every rank once one exits with an error, so that one is rank 0: its code speaks for all.
     return context.speaks() ? code : exit_ok;
   } catch (const std::exception& error) {
     return give_up(context, *ranks.value(), error.what());
